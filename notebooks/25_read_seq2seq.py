@@ -125,8 +125,8 @@ for (task, corpus, pair), table in tables.items():
 # `translation_flatter`). With `gamma: 4` and captions from French, all four sparse maps are level with softmax or ahead
 # of it, as in the paper, and about nine of ten weights are still exactly 0.
 #
-# On e-mails all models are weak. Their ROUGE-1 is about 13, and all maps but oscarmax are within half a point of
-# softmax.
+# On e-mails all models are weak. The ROUGE-1 of four maps is about 13, within half a point of softmax, and that of
+# oscarmax is about 10.
 
 # %% tags=["check"]
 if is_ours:

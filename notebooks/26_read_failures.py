@@ -115,8 +115,8 @@ if is_ours:
 
 # %% [markdown]
 # On reviews with the same correlation as its training texts, the model is accurate, however large this correlation
-# is. So you notice nothing on a test split that was drawn like the training texts. On reviews without the correlation
-# it is wrong far more often, and so is the model that reads every word.
+# is. So you notice nothing on a test split that was drawn like the training texts. On reviews without the correlation,
+# both models are wrong far more often if they were trained at a correlation of .9. At .3 we see hardly any difference.
 #
 # But this time the rationale has warned you. The more the aspects are correlated, the more of the selected words speak
 # of *another* aspect. You need no gold rationales to notice that a model which scores the look reads about the smell.
@@ -173,11 +173,12 @@ if is_ours:
 # runs, selector and predictor have learned nothing together. They warn you, because they are hardly better than a
 # guess, so nobody would use them.
 #
-# After a skewed selector nearly all runs fail, and they do not warn you. They are *more* accurate than the runs without
-# a skew. This is possible because the selector reads the whole review. It can tell the class by which gates it opens,
-# and we call this a *code*. With a code, it may pass on more about the class than a few meaningful words could. (These
-# runs also select about twice as many words as the runs without a skew, so the comparison is not at one rate.) So if
-# you chose the model with the best accuracy on dev, as we usually do, you would choose a failed rationale.
+# After a skewed selector nearly all runs fail, and they do not warn you. They are *at least as* accurate as the runs
+# without a skew, on average even more, although this difference is not significant. This is possible because the
+# selector reads the whole review. It can tell the class by which gates it opens, and we call this a *code*. With a
+# code, it may pass on more about the class than a few meaningful words could. (These runs also select about twice as
+# many words as the runs without a skew, so the comparison is not at one rate.) So if you chose the model with the best
+# accuracy on dev, as we usually do, you would choose a failed rationale.
 #
 # Look at the columns of the first gate, too. In the runs with the weaker skew, this gate tells the class of only a
 # little more than half of the texts at the end of the training. Yet the failed models are right on nearly all texts.
@@ -203,7 +204,7 @@ figures.show_table(in_words(counted.pivot(index="start", columns="remedy", value
 lines = {remedy: [(start, right, 0.0) for start, right in zip(part["start"], part["right"], strict=True)]
          for remedy, part in counted.groupby("remedy", observed=True)}  # fmt: skip
 fig, ax = figures.new_figure(size=(12, 5))
-figures.draw_score_by_setting(lines, ax, title="A shared encoder rescues many runs, gold words nearly all",
+figures.draw_score_by_setting(lines, ax, title="A shared encoder rescues many runs, gold words more",
                               xlabel="skewed part, and from how many batches it learned",
                               ylabel="share of runs that do not fail")  # fmt: skip
 figures.save_figure(fig, folder / "figures", "remedies")
@@ -216,11 +217,11 @@ if is_ours:
     assert shares.loc["not skewed"].min() > 0.85, "hardly any remedy does harm where nothing has failed"
     assert weak["shared encoder"] > 0.85 and 0.2 < strong["shared encoder"] < 0.8, "nearly all, and about half"
     assert weak["second predictor"] < 0.15 and strong["second predictor"] < 0.15, "hardly any"
-    assert weak["some gold words"] > 0.85 and strong["some gold words"] > 0.85, "nearly all"
+    assert shares["some gold words"].min() == 1, "all recover, and none fails"
 
 # %% [markdown]
 # The remedies differ greatly. With a shared encoder, nearly all runs recover from the weaker skew, and about half
-# from the stronger one. With gold words for a tenth of the texts, nearly all recover from both. A second predictor
+# from the stronger one. With gold words for a tenth of the texts, all ten runs recover from each. A second predictor
 # rescues hardly any run whose selector was skewed. (We tried it at a price of 1 only.) We do not know why. This
 # predictor weights each word by the probability of its gate, and our guess is that it learns to read the code as
 # well.
@@ -335,10 +336,10 @@ if len(groups[groups["fails"]]) and len(groups[~groups["fails"]]):
 # %% [markdown]
 # ## Summary
 #
-# You compared runs in which the data misled the model with runs in which its parts agreed on a code. In the first
-# case the rationale warns you, because it shows what the model reads. In the second case neither the rationale nor
-# the accuracy warns you. An encoder that both parts share often prevents the failure, and gold words for a few texts
-# nearly always prevent it.
+# You compared runs in which the data misled the model with runs in which its parts agreed on a code. In the first case
+# the rationale warns you, because it shows what the model reads. In the second case neither the rationale nor the
+# accuracy warns you. An encoder that both parts share often prevents the failure, and with gold words for a tenth of
+# the texts none of our runs failed.
 #
 # ## Next
 #

@@ -780,7 +780,7 @@ for row in judged[judged["model"] != "full_text"].to_dict("records"):
           f"(random: {by_chance:.0%}), and their number tells {row['count_tells']:.0%} of the answers.")  # fmt: skip
 
 # %% [markdown]
-# The runs of MiniLM are short. They have three epochs, and only the upper half of the layers is trained. Other
+# The runs of MiniLM have few epochs. They have three, and only the upper half of the layers is trained. Other
 # settings also differ from those of the LSTM (`params/sst/minilm.yaml`), so you cannot compare the encoders by these
 # runs. But look at the words. Compare the *precision* with that of a random selection, and *told by the number* with
 # the *floor*. You see that this selector passes on much of its answer by the number of words that it selects. This
@@ -922,8 +922,9 @@ if is_ours:
 # %% [markdown]
 # ## Summary
 #
-# You saw that a constraint holds the rate at its target. You also saw that the selected words carry sentiment more
-# often than random words do, and most often where few words are selected. At a tenth of the text or less, a rationale
+# You saw that a constraint holds the rate that it measures. You also saw that, on average, the selected words carry
+# sentiment more often than random words do. With Bernoulli gates they do so most often where few words are selected.
+# With HardKuma at a tenth or less, the seeds differ too much to say this. At a tenth of the text or less, a rationale
 # may be a code, and with MiniLM we saw one at a fifth. We read all numbers from the committed
 # `outputs/reference/results.csv`, or from the runs of your own sweep.
 #

@@ -34,6 +34,7 @@ from IPython.display import display
 from rationale import figures
 from rationale.runs import claims, committed, compare, results_folder, validated
 from rationale.runs.exports import Exports
+from rationale.statistics import welch_test
 
 # %%
 p = validated(globals())
@@ -122,9 +123,10 @@ for row in errors[errors["model"] == "full_text"].to_dict("records"):
     assert row["rate_selected"] == 1, "a model without gates reads everything"
 
 # %% [markdown]
-# On hotels, movies and IMDb the support vector machine (SVM) predicts better than the networks that read everything.
-# Had these networks finished learning? In the next table you see, for each run of the full text and of HardKuma at 10
-# %, in which epoch the loss on dev was lowest, and by which share it fell over the last four epochs.
+# On IMDb the support vector machine (SVM) predicts better than the networks that read everything. On hotels and movies
+# it is ahead, too, but there one seed cannot tell the difference from 0. Had these networks finished learning? In the
+# next table you see, for each run of the full text and of HardKuma at 10 %, in which epoch the loss on dev was lowest,
+# and by which share it fell over the last four epochs.
 
 # %%
 whole_runs = results.loc[results["model"].isin(["full_text", "hardkuma"]) & results["target"].isin([0.1, 1.0]), "run"]
@@ -308,10 +310,11 @@ assert by_kind.loc[(0.05, list(kinds)[1]), "gold"] > by_kind.loc[(0.05, "HardKum
 # %% [markdown]
 # Attention is ahead if you count all gold words. But in made-up reviews only about a third of the gold words carry the
 # score. If you count these, HardKuma without the constraint is ahead of attention, and with the constraint it is
-# behind, at both rates. Without it, the error is smaller as well. At a twentieth of the words, the constraint also
-# costs gold words. So the runs of words that we asked for are one reason why HardKuma looks less precise, and the gold
-# words that carry nothing are another. A guess at why attention marks these: it does not have to be sparing. (The
-# precision of the seeds differs by several points. One older run has not measured which gold words carry the score.)
+# behind, at both rates. Without it, the mean error is smaller as well, and at a twentieth of the words the precision is
+# higher, but with three seeds neither of the two is significant. So the runs of words that we asked for are one reason
+# why HardKuma looks less precise, and the gold words that carry nothing are another. A guess at why attention marks
+# these: it does not have to be sparing. (The precision of the seeds differs by several points. One older run has not
+# measured which gold words carry the score.)
 
 # %% [markdown]
 # ### Why do Bernoulli gates fail at a fifth of the words?
@@ -346,6 +349,19 @@ assert min(two["smallest"], richer["smallest"]) > 5 * eight["largest"], "two are
 assert eight["gold"] > 0.4 > 0.35 > max(two["gold"], richer["gold"]), "fewer words are gold with two"
 assert eight["largest"] - eight["smallest"] > 0.005, "the seeds of eight draws differ"
 
+
+def of_seeds(pattern, metric):
+    return precise.loc[of_runs(precise, pattern) & (precise["metric"] == metric), "value"].tolist()
+
+
+for share in (0.05, 0.1, 0.2):
+    ours, coins = (of_seeds(kinds[name].replace("0.2", str(share)), "mse") for name in list(kinds)[:2])
+    assert welch_test(ours, coins).is_significant == (share == 0.2), "only at a fifth of the words"
+bound = "synthetic-hardkuma-selection{}-seed*"
+for share, metric in ((0.05, "mse"), (0.1, "mse"), (0.05, "precision")):
+    given = welch_test(*(of_seeds(pattern.format(share), metric) for pattern in (bound, FREE)))
+    assert not given.is_significant, "three seeds cannot tell what the constraint on switches costs"
+
 # %% [markdown]
 # With eight draws, we get an error that is less than a fifth of any that we get with two draws, in each of three seeds.
 # On average, it is not above the error of HardKuma, and you can see that almost as many of the words are gold. So it is
@@ -359,14 +375,16 @@ assert eight["largest"] - eight["smallest"] > 0.005, "the seeds of eight draws d
 # - On 3,000 made-up reviews, HardKuma predicts better from a tenth of the words than the same network does from all
 #   words. This holds for as many epochs, and for three times as many epochs of the full text. With 12,000 reviews it is
 #   the other way round (section 1). At each target HardKuma's error is below that of the Bernoulli gates with two draws
-#   (one to five seeds). With eight draws, HardKuma is no longer ahead at a fifth of the words.
+#   (one to five seeds), but only at a fifth of the words is this difference significant. With eight draws, HardKuma is
+#   no longer ahead at a fifth of the words.
 # - A twentieth of the words is enough, and most of these words are gold. If a selector has to select more than it
 #   needs, it selects the neighbours of these words, and the precision falls. This happens even if the target is the
 #   share of gold words. In training, nothing tells the selector that people count `the` and `is`, and do not count
 #   the comma after the phrase.
 # - On movies and on IMDb, we compare rationales of a tenth of the words. The rationales of HardKuma contain gold words
-#   more than twice as often as blind selections do. The Bernoulli gates on movies are hardly better than a blind
-#   selection, at targets of a tenth and above. (At a target of a tenth they select less than a twentieth of the words.)
+#   at least three times as often as blind selections do (one seed). The Bernoulli gates on movies are hardly better
+#   than a blind selection, at targets of a tenth and above. (At a target of a tenth they select less than a twentieth
+#   of the words.)
 # - If you take the words with the largest attention weights of a model that reads everything, at the same share of
 #   words, you find gold words even more often. But such a model promises nothing, because its weights were learned with
 #   all words in view. Why is that so? For the made-up reviews we tested four possible reasons. The dependence between
@@ -391,7 +409,7 @@ if is_ours:
     assert ours.loc[0.05, "precision"] > ours.loc[0.1, "precision"], "and these are gold more often"
     for corpus in ("movies", "imdb_rationales"):
         found_by = {model: kept.loc[(corpus, model, "", 0.1)] for model in ("hardkuma", "attention")}
-        assert found_by["hardkuma"]["precision"] > 2 * found_by["hardkuma"]["blind_random_span"], "not by chance"
+        assert found_by["hardkuma"]["precision"] > 3 * found_by["hardkuma"]["blind_random_span"], "not by chance"
         assert found_by["attention"]["precision"] > found_by["hardkuma"]["precision"], "attention finds more"
     coins = kept.loc[("movies", "bernoulli")].query("target >= 0.1")
     assert (coins["precision"] < 1.5 * coins["blind_random_span"]).all(), "Bernoulli gates on movies are hardly better"

@@ -119,13 +119,14 @@ def reviews_table(results: pd.DataFrame) -> str:
             cells += rates if target else [""] * len(rates)
             rows.append([*cells, str(int(row["seeds"]))])
         every += [*signs["mse"], *signs["accuracy"]]
-    reference = "full text on the same corpus and aspect"
+    reference = "full text on the same corpus and aspect, trained on as many texts"
     several = any(int(row[-1]) > 1 for row in rows)
     return with_legend(markdown(heads.split(","), rows), reference, marked=every, several=several)
 
 
-def _is_full_text(_: dict, other: dict) -> bool:
-    return other["model"] == "full_text" and not other["network"]
+def _is_full_text(row: dict, other: dict) -> bool:
+    is_alike = row.get("num_train") == other.get("num_train")  # absent where all runs of the corpus have as many texts
+    return other["model"] == "full_text" and not other["network"] and is_alike
 
 
 def failures_table(results: pd.DataFrame) -> str:
@@ -267,9 +268,8 @@ def masking_table(results: pd.DataFrame) -> str:
     probed = probed[~probed["network"].str.startswith("gru") & probed["split"].isin(["dev", "test"])]
     for corpus, part in probed.groupby("corpus"):
         f1 = "f1" if corpus != "sst" else "macro_f1"
-        probed_again = part["settings"].map(read_settings).map(lambda settings: "subject" in settings)
-        alone = part[~probed_again].query("model == @SUBJECT and metric == @f1")  # each model once
-        alone = alone.groupby("split")["value"].agg(["mean", "std"])
+        of_models = part.query("model == @SUBJECT and metric == @f1")
+        runs = part.groupby([*KIND, "settings"], dropna=False)["run"].unique().to_dict()
         is_masked = part["metric"].str.fullmatch(rf"masked_{f1}_\d+")
         # The mean over layers is taken for each run, so that the spread is one over seeds.
         layers = part[is_masked].groupby([*KIND, "settings", "seed", "split", "run"], dropna=False)["value"]
@@ -281,6 +281,8 @@ def masking_table(results: pd.DataFrame) -> str:
             test.assign(name=line_names(test)).to_dict("records"), dev.to_dict("records"), strict=True
         ):
             cells = [corpus, row["name"]]
+            own = of_models[of_models["run"].isin(runs[tuple(row[key] for key in [*KIND, "settings"])])]
+            alone = own.groupby("split")["value"].agg(["mean", "std"])
             for split, values in (("dev", on_dev), ("test", row)):
                 model = {"alone": alone["mean"][split], "alone_std": alone["std"][split]}
                 cells += [cell(values | model, one, scale=100, split=split) for one in ("alone", "masked")]
@@ -438,13 +440,15 @@ def own_texts_table(_: pd.DataFrame) -> str:
         full = [one for one in part["full"] if one is not None]
         near = sum(one.value >= -WITHIN["full text"] - ROUNDING for one in full)
         held = (part["rate_gap"] <= WITHIN["rate"]).sum()
-        above = sum(one.value > 0 for one in part["tfidf"])
+        above, below = ([one for one in part["tfidf"] if sign * one.value > 0] for sign in (1, -1))
+        sure = [sum(one.is_significant for one in ones) for ones in (above, below)]
         runs = f"{len(part)} run{'s' * (len(part) != 1)}"
         lines.append(f"With `{encoder}` we have {runs} of HardKuma at 20 % with the defaults of today.")
-        lines.append(f"Above TF-IDF: {above} of {len(part)}.")
+        lines.append(f"Above TF-IDF: {len(above)} of {len(part)}, of which {sure[0]} with an interval without 0.")
+        lines.append(f"Below it: {len(below)}, of which {sure[1]} with such an interval.")
         if full:
-            below = f"at most {100 * WITHIN['full text']:.0f} points below the full text"
-            lines.append(f"{below.capitalize()}, where we have a run of it: {near} of {len(full)}.")
+            near_full = f"At most {100 * WITHIN['full text']:.0f} points below the full text"
+            lines.append(f"{near_full}, where we have a run of it: {near} of {len(full)}.")
         lines.append(f"Selected share within {100 * WITHIN['rate']:.0f} points of 20 %: {held} of {len(part)}.")
     planned = read_sweep("own_texts").runs
     wanted = [run.params for name, run in planned.items() if name not in set(table["run"])]
