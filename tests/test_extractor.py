@@ -82,6 +82,11 @@ def test_compact_of_nothing_is_one_column_of_padding():
     assert closed.shape == (2, 1, 3) and not mask.any()
 
 
+def test_compact_of_no_text_has_no_row():
+    closed, mask = compact(torch.randn(0, 4, 3), torch.zeros(0, 4, dtype=torch.bool))
+    assert closed.shape == (0, 1, 3) and mask.shape == (0, 1)
+
+
 def test_compact_passes_gradients_to_the_kept_positions_only():
     values = torch.randn(2, 4, 3, requires_grad=True)
     keep = torch.tensor([[True, False, True, False], [False, False, False, True]])

@@ -19,7 +19,7 @@ def made(*masses: tuple[float, float, float]) -> SimpleNamespace:
     return SimpleNamespace(
         prob_zero=zero, prob_interior=interior, prob_one=one,
         log_prob_nonzero=(interior + one).log(),
-        base=SimpleNamespace(mean=torch.full_like(zero, BASE_MEAN)),
+        base_mean=torch.full_like(zero, BASE_MEAN),
         conditional_mean=torch.full_like(zero, CONDITIONAL_MEAN), mean=torch.full_like(zero, MEAN),
         sample=lambda: torch.full_like(zero, 0.123), binary=False,
     )  # fmt: skip

@@ -5,16 +5,24 @@ import re
 import sys
 import types
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
+from small import corpus, parameters
+from torch.distributions import Beta, Normal, SigmoidTransform, TransformedDistribution
+from torch.nn import functional
 
 import rationale
-from rationale import predict
+from rationale import predict, training
 from rationale.data.corpora import corpus_names, find_corpus
 from rationale.data.corpus import Corpus
+from rationale.data.example import Example
+from rationale.data.read import read_extraction
+from rationale.distributions import Bernoulli, StretchedRectified
 from rationale.errors import BadInput
-from rationale.nn import ENCODERS, GATES, MAPPINGS, RULES, HardKumaGate, LSTMEncoder, Mapping, Rule, decide
+from rationale.models import build_extractor
+from rationale.nn import ENCODERS, GATES, MAPPINGS, RULES, Gate, HardKumaGate, LSTMEncoder, Mapping, Rule, decide
 from rationale.parts import TABLES, file_of, register
 from rationale.runs import notebook_path, root
 from rationale.runs.__main__ import listing
@@ -162,6 +170,104 @@ def test_every_kind_of_part_is_accepted_by_its_setting_once_it_is_registered():
     assert "letters" in corpus_names("extraction") and find_corpus("letters").what == "letters"
     assert files_of({"rule": "everything"})["rule_file"] == "tests/test_parts.py"
     del Everything.name, Uniform.name
+
+
+def test_the_gate_of_contributing_has_finite_gradients_and_is_trained(tmp_path):
+    example = re.search(r"```\n(class LogitNormalGate.*?)```", (root() / "CONTRIBUTING.md").read_text(), re.S)[1]
+    laws = {"Normal": Normal, "SigmoidTransform": SigmoidTransform, "TransformedDistribution": TransformedDistribution}
+    exec(example, laws | {"Gate": Gate, "F": functional, "StretchedRectified": StretchedRectified})
+    torch.manual_seed(0)
+    for scale in (0.0, 1.0, 1e4):
+        features = (scale * torch.randn(50, 6)).requires_grad_()
+        gates = GATES["logit_normal"](6)(features)
+        for value in (gates.rsample(), gates.log_prob_zero, gates.log_prob_nonzero, gates.prob_interior, gates.mean):
+            (gradient,) = torch.autograd.grad(value.sum(), features, retain_graph=True)
+            assert value.isfinite().all() and gradient.isfinite().all(), f"features of size {scale:g}"
+    result = training.train_extractor(parameters(model="logit_normal", epochs=2), corpus(), "scores", 1, tmp_path)
+    assert result.history[-1]["train_loss"] < result.history[0]["train_loss"]
+
+
+def gate_of(returned, **attributes):
+    """A registered gate with one layer, which returns `returned(raw)`."""
+
+    class Mine(Gate):
+        def __init__(self, num_features):
+            super().__init__(num_features, "layer")
+
+        def of(self, raw):
+            return returned(raw)
+
+    for name, value in attributes.items():
+        setattr(Mine, name, value)
+    register("mine", Mine)
+    return parameters(model="mine")
+
+
+@pytest.mark.parametrize(
+    ("returned", "attributes", "said"),
+    [
+        (
+            lambda raw: Bernoulli(logits=raw),
+            {"has_rsample": False, "binary": True},
+            "of returns gates of shape (2, 3, 1) for outputs of shape (2, 3, G); accepted: (2, 3), as from raw.squeeze",
+        ),
+        (
+            lambda raw: Beta(raw.exp(), raw.exp()),
+            {},
+            "of returns a Beta, which has no binary, prob_zero, prob_nonzero; accepted: a distribution such as",
+        ),
+        (
+            lambda raw: Bernoulli(logits=raw.squeeze(-1)),
+            {"binary": True},
+            "has_rsample is True, but that of its distribution is False; give both the same",
+        ),
+    ],
+)
+def test_a_gate_whose_distribution_cannot_be_used_is_refused_before_it_is_trained(returned, attributes, said):
+    p = gate_of(returned, **attributes)
+    assert f"model: Mine.{said}" in refusal(build_extractor, p, torch.zeros(5, p.embedding_size), "scores", 1)
+
+
+def test_an_encoder_that_returns_something_else_is_refused_before_it_is_trained():
+    class Mine(LSTMEncoder):
+        def forward(self, inputs, mask):
+            return super().forward(inputs, mask)[0]
+
+    register("own", Mine)
+    p = parameters(encoder="own")
+    said = refusal(build_extractor, p, torch.zeros(5, p.embedding_size), "scores", 1)
+    size = 2 * p.hidden_size
+    accepted = (
+        f"accepted: a tuple of states (2, 3, {size}) and final states (2, {size}), where {size} is its output_size"
+    )
+    assert said.startswith("encoder: Mine.forward returns Tensor for inputs of shape") and said.endswith(accepted)
+
+
+def test_a_mapping_without_a_function_is_told_its_form():
+    class Mine(Mapping):
+        def forward(self, scores, mask=None):
+            return scores.softmax(-1)
+
+    register("own", Mine)
+    assert "function(scores, mask=None, gamma=1.0, dim=-1)" in refusal(
+        MAPPINGS["own"].build, SimpleNamespace(gamma=1.0)
+    )
+
+
+@pytest.mark.parametrize(
+    ("example", "said"),
+    [
+        (Example(("a", "b"), 2), "the label 2; accepted: a whole number from 0 to 1"),
+        (Example(("a", "b"), 0, (True,)), "a rationale of 1 marks for 2 tokens; accepted: one mark per token"),
+    ],
+)
+def test_a_corpus_whose_labels_or_rationales_do_not_fit_is_refused_with_the_number_of_the_example(example, said):
+    texts = {split: [Example(("a",), 1), example] for split in ("train", "dev", "test")}
+    register("tea", Corpus("tea", "tea", {"extraction": lambda _: texts}, ("no", "yes"), ("overall",)))
+    p = SimpleNamespace(
+        corpus="tea", aspect="overall", num_train=0, num_dev=0, num_test=0, correlation=0.0, fold=0, seed=1
+    )
+    assert refusal(read_extraction, p) == f"corpus: tea, train, example 2: {said}"
 
 
 def test_a_taken_name_another_name_and_another_thing_are_refused():

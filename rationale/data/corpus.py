@@ -68,7 +68,7 @@ class Corpus:
     tokeniser : key of `tokenise.TOKENISERS`
         Splits new text in the same way as the texts of the corpus.
     archive : Archive or None
-        None: the texts are made up.
+        None: the texts are made up, or are in files of your own.
     made_up : split -> int >= 1
         Sizes of a made-up corpus if a run requests 0 examples.
     languages : tuple of str

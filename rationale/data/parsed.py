@@ -10,6 +10,7 @@ from rationale.data.corpus import OWN_CORPORA, Corpus, Request
 from rationale.data.packed import Packed, pack, unpack
 from rationale.data.targets import Targets
 from rationale.digests import changed, data_folder, digest_read, files_of, reading
+from rationale.errors import BadInput
 
 REFERENCES = "references"  # JSON, of generation
 
@@ -39,7 +40,7 @@ def read(corpus: Corpus, task: str, request: Request) -> Any:
     """
     reader = corpus.read[task]
     if corpus.archive is None or corpus.name in OWN_CORPORA or cache.folder() is None:
-        return reader(request)
+        return _fitting(corpus, task, reader(request))
     kind, names = f"{corpus.name}-{task}", _names_of_files(corpus)
     for name in cache.names(kind):
         facts = cache.read_facts(name)
@@ -49,12 +50,35 @@ def read(corpus: Corpus, task: str, request: Request) -> Any:
                 return found
     watched = _Watched(request)
     with reading() as files:
-        found = reader(cast(Request, watched))
+        found = _fitting(corpus, task, reader(cast(Request, watched)))
     if not files:
         return found  # whatever it was made from, no change of it would be noticed
     name = cache.name_of(kind, names, watched.used, files)
     facts = {"code": cache.code(), "names": names, "used": watched.used, "files": files}
     return (_unpacked(name) if _stored(name, facts, found) else None) or found
+
+
+def _fitting(corpus: Corpus, task: str, found: Any) -> Any:
+    """What a reader returned, after a look at its labels and rationales.
+
+    Raises
+    ------
+    BadInput
+        A label is no class of the corpus, or a rationale has another length than its text.
+    """
+    if task in ("extraction", "alignment"):
+        for split, examples in found.items():
+            for number, example in enumerate(examples, start=1):
+                where = f"corpus: {corpus.name}, {split}, example {number}: "
+                classes = len(corpus.labels or ())
+                if classes and not (isinstance(example.label, int) and 0 <= example.label < classes):
+                    raise BadInput(
+                        f"{where}the label {example.label!r}; accepted: a whole number from 0 to {classes - 1}"
+                    )
+                if example.rationale is not None and len(example.rationale) != len(example.tokens):
+                    lengths = f"{len(example.rationale)} marks for {len(example.tokens)} tokens"
+                    raise BadInput(f"{where}a rationale of {lengths}; accepted: one mark per token")
+    return found
 
 
 def _names_of_files(corpus: Corpus) -> list[str]:

@@ -16,8 +16,8 @@ class GateDistribution(Protocol):
     has_rsample : bool
         Whether draws pass gradients; if not, `rsample` and `rsample_at` raise NotImplementedError.
     binary : bool
-        Whether draws are exactly 0 or 1. If not, there is an interval in between with a `base` distribution and a
-        `conditional_mean`.
+        Whether draws are exactly 0 or 1. If not, there is an interval in between. The rules of the test time then read
+        its `conditional_mean`, and `base_mean`, the mean before the law was stretched.
     """
 
     has_rsample: bool

@@ -39,7 +39,7 @@ class StretchedRectified(Distribution):
     ----------
     base : Distribution
         `Kumaraswamy` or `BinaryConcrete`; or any distribution on (0, 1) with `cdf`, `icdf` and `log_prob`, which then
-        determine the accuracy.
+        determine the accuracy. Where its cdf rounds to 0 or 1, so do the masses, and they have no gradient.
     left, right : floats, left <= 0 and right >= 1
         With left = 0 there is no mass at 0; with right = 1 there is none at 1 (DiffMask's half-open [0, 1)).
 
@@ -51,7 +51,7 @@ class StretchedRectified(Distribution):
     Notes
     -----
     `prob_*` are masses in [0, 1]; `log_prob_*` are their logarithms, accurate even where the mass underflows.
-    `mean` is E[H], `conditional_mean` is E[H | 0 < H < 1], and the mean of the base is `base.mean`. The mean, variance
+    `mean` is E[H], `conditional_mean` is E[H | 0 < H < 1], and `base_mean` is the mean of the base. The mean, variance
     and entropy of a HardKuma have a relative error of at most 1e-10 in float64 for a, b in [1e-3, 1e3]. On a half-open
     support the density may have a pole; the error of the mean is then up to 1e-7, that of a small variance up to 1e-3.
     """
@@ -140,6 +140,11 @@ class StretchedRectified(Distribution):
         if self._x_zero is None or self._x_one is None:
             return self._log_zero.exp(), self._log_one.exp(), self._log_interior.exp()
         return self._unit_base._masses(self._x_zero, self._x_one)
+
+    @property
+    def base_mean(self) -> Tensor:
+        """E[K] of the base, by quadrature if the base does not know its mean."""
+        return self._unit_base.mean
 
     @property
     def prob_zero(self) -> Tensor:

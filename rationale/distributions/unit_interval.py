@@ -28,6 +28,7 @@ from rationale.distributions.numerics import (
     log_sigmoid,
     log_uniform,
     minus_inf_outside,
+    quadrature_rule,
     widened,
     with_boundary_values,
 )
@@ -453,8 +454,16 @@ class BinaryConcrete(UnitDistribution):
         return 2 - self.temperature.log() - spread
 
 
+def log_of_share(share: Tensor) -> Tensor:
+    """ln of probabilities, of which none counts as less than the smallest normal number; there it has no gradient."""
+    return share.clamp(min=torch.finfo(share.dtype).tiny).log()
+
+
 class AdaptedDistribution(UnitDistribution):
-    """Any other continuous distribution on (0, 1) with `cdf`, `icdf` and `log_prob`, in the coordinate x = value."""
+    """Any other continuous distribution on (0, 1) with `cdf`, `icdf` and `log_prob`, in the coordinate x = value.
+
+    Where its cdf rounds to 0 or 1, so do the masses. Their logarithms stay finite there and have no gradient.
+    """
 
     arg_constraints = {}
     _has_known_parameters = False
@@ -478,16 +487,36 @@ class AdaptedDistribution(UnitDistribution):
         return self.base.cdf(x if isinstance(x, Tensor) else self._like.new_tensor(x))
 
     def _log_survival_at(self, x):
-        return (-self._cdf_at(x)).log1p()
+        cdf = self._cdf_at(x)
+        return torch.where(cdf < 1, (-torch.where(cdf < 1, cdf, 0.0)).log1p(), math.log(torch.finfo(cdf.dtype).tiny))
 
     def _log_cdf_at(self, x):
-        return self._cdf_at(x).log()
+        return log_of_share(self._cdf_at(x))
 
     def _log_prob_at(self, x):
         return self.base.log_prob(x)
 
+    def _log_between(self, x_zero, x_one):
+        return log_of_share(self._cdf_at(x_one) - self._cdf_at(x_zero))
+
+    def _masses(self, x_zero, x_one):
+        below, up_to = self._cdf_at(x_zero), self._cdf_at(x_one)
+        return below, 1 - up_to, up_to - below
+
     def _quantile_coordinate(self, log_s):
-        return self.base.icdf(-log_s.expm1())
+        eps = torch.finfo(log_s.dtype).eps  # beyond, the quantiles of many laws are infinite and have no derivative
+        return self.base.icdf((-log_s.expm1()).clamp(eps, 1 - eps))
+
+    @property
+    def mean(self) -> Tensor:
+        """That of the law; if it has none, E[K] = integral_0^1 F^-1(v) dv by quadrature."""
+        try:
+            return self.base.mean
+        except NotImplementedError:
+            log_v, _, weight = quadrature_rule(len(self.batch_shape), self._like.device)
+            dtype = self._like.dtype
+            eps = torch.finfo(dtype).eps
+            return average_over_quantiles(weight, self.base.icdf(log_v.exp().to(dtype).clamp(eps, 1 - eps)))
 
     @property
     def mode(self) -> Tensor:

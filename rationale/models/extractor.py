@@ -21,8 +21,8 @@ from rationale.models.protocol import Output
 from rationale.models.remedies import RemedySettings
 from rationale.models.selector import MEMORY_SIZE, DependentSelector, Selector
 from rationale.nn.dropout import Dropout
-from rationale.nn.encoders import Encoder, EncoderSettings, find_encoder
-from rationale.nn.gates import GATES, GateSettings
+from rationale.nn.encoders import Encoder, EncoderSettings, build_encoder, find_encoder
+from rationale.nn.gates import GATES, GateSettings, build_gate
 from rationale.nn.heads import HEADS, Head
 from rationale.nn.initialise import initialise
 from rationale.nn.pooling import POOLS, AttentionPool, FinalPool, Pool
@@ -137,7 +137,7 @@ def compact(values: Tensor, keep: Tensor) -> tuple[Tensor, Tensor]:
         value, it is T.
     """
     counts = keep.sum(1)  # [B]
-    size = keep.shape[1] if torch.compiler.is_compiling() else max(int(counts.max()), 1)
+    size = keep.shape[1] if torch.compiler.is_compiling() else max(int(counts.max()) if len(counts) else 0, 1)
     order = torch.argsort(keep, dim=1, descending=True, stable=True)[:, :size]  # [B, S]
     mask = torch.arange(size, device=keep.device) < counts.unsqueeze(1)
     return values.gather(1, order.unsqueeze(-1).expand(-1, -1, values.shape[-1])), mask
@@ -357,17 +357,17 @@ def build_extractor(p: object, vectors: Tensor, head: str, num_outputs: int) -> 
     size = vectors.shape[1]
 
     def encoder() -> Encoder:
-        return find_encoder(p.encoder).build(size, everything)
+        return build_encoder(p.encoder, size, everything)
 
     selector: Selector | None = None
     if p.model in GATES:
-        features, gate = encoder(), GATES[p.model]
+        features = encoder()
         if p.dependent:
-            dependent_gate = gate.build(features.output_size + MEMORY_SIZE, everything)
+            dependent_gate = build_gate(p.model, features.output_size + MEMORY_SIZE, everything)
             cell = RCNNCell(features.output_size + 1, MEMORY_SIZE)
             selector = DependentSelector(features, dependent_gate, cell, p.dropout, p.look_ahead)
         else:
-            selector = Selector(features, gate.build(features.output_size, everything), p.dropout)
+            selector = Selector(features, build_gate(p.model, features.output_size, everything), p.dropout)
 
     def predictor(mode: str, shares: bool = p.shared_encoder) -> Predictor:
         reader = selector.encoder if selector is not None and shares else encoder()

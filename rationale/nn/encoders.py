@@ -8,6 +8,7 @@ from typing import Annotated, Any, ClassVar
 import torch
 from torch import Tensor, nn
 
+from rationale.errors import BadInput
 from rationale.nn import fast, fast_reading
 from rationale.nn.rcnn import RCNNCell, scan_both_ways
 from rationale.parts import Table
@@ -121,6 +122,34 @@ ENCODERS: Table[type[Encoder]] = Table("encoder", lambda part: isinstance(part, 
 def find_encoder(name: str) -> type[Encoder]:
     """The class that the setting `encoder` chooses, by its name; for a checkpoint, that of pretrained encoders."""
     return ENCODERS[CHECKPOINT if name not in ENCODERS and checkpoint_place(name) is not None else name]
+
+
+def build_encoder(name: str, input_size: int, p: Any) -> Encoder:
+    """The encoder that the setting `encoder` chooses, as the settings `p` describe it.
+
+    Raises
+    ------
+    BadInput
+        It is an encoder of one's own whose states cannot be used. So this is found before anything is trained.
+    """
+    encoder = find_encoder(name).build(input_size, p)
+    if name in ENCODERS.files and not encoder.reads_pieces:
+        _require_states(encoder, input_size)
+    return encoder
+
+
+@torch.no_grad()
+def _require_states(encoder: Encoder, input_size: int) -> None:
+    """Refuse an encoder that does not return what `forward` says, told from two texts of three tokens."""
+    size = encoder.output_size
+    read = encoder(torch.zeros(2, 3, input_size), torch.ones(2, 3, dtype=torch.bool))
+    shapes = [tuple(part.shape) for part in read] if isinstance(read, tuple) else type(read).__name__
+    if shapes != [(2, 3, size), (2, size)]:
+        what = f"encoder: {type(encoder).__name__}.forward returns {shapes} for inputs of shape (2, 3, {input_size})"
+        raise BadInput(
+            f"{what}; accepted: a tuple of states (2, 3, {size}) and final states (2, {size}), where {size} is its "
+            "output_size"
+        )
 
 
 class LSTMEncoder(Encoder):

@@ -127,6 +127,39 @@ class Gate(nn.Module):
 GATES: Table[type[Gate]] = Table("gate", lambda part: isinstance(part, type) and issubclass(part, Gate))
 
 
+def build_gate(name: str, num_features: int, p: Any) -> Gate:
+    """The gate of this name that the settings `p` describe.
+
+    Raises
+    ------
+    BadInput
+        It is a gate of one's own whose distribution cannot be used. So this is found before anything is trained.
+    """
+    gate = GATES[name].build(num_features, p)
+    if name in GATES.files:
+        _require_gates(gate, num_features)
+    return gate
+
+
+@torch.no_grad()
+def _require_gates(gate: Gate, num_features: int) -> None:
+    """Refuse a gate that does not make one usable distribution of each token, told from two texts of three tokens."""
+    told, form = f"model: {type(gate).__name__}", "see `GateDistribution` in rationale/distributions/protocol.py"
+    gates = gate(torch.zeros(2, 3, num_features))
+    names = [name for name in vars(GateDistribution) if not name.startswith("_")]
+    missing = [name for name in (*GateDistribution.__annotations__, *names) if not hasattr(type(gates), name)]
+    if missing:
+        what = f"{told}.of returns a {type(gates).__name__}, which has no {', '.join(missing[:3])}"
+        raise BadInput(f"{what}; accepted: a distribution such as StretchedRectified or Bernoulli ({form})")
+    if gates.batch_shape != (2, 3):
+        what = f"{told}.of returns gates of shape {tuple(gates.batch_shape)} for outputs of shape (2, 3, G)"
+        raise BadInput(f"{what}; accepted: (2, 3), as from raw.squeeze(-1) or raw.unbind(-1)")
+    for name in ("has_rsample", "binary"):
+        of_class, of_law = getattr(gate, name), getattr(gates, name)
+        if of_class != of_law:
+            raise BadInput(f"{told}.{name} is {of_class}, but that of its distribution is {of_law}; give both the same")
+
+
 class HardKumaGate(Gate):
     """Two linear layers with softplus give the shapes of a HardKuma gate.
 

@@ -96,7 +96,7 @@ class Argmax(Rule):
     @staticmethod
     def inside(gates: StretchedRectified) -> Tensor:
         """The value where the interval wins, [..., T]."""
-        return gates.base.mean
+        return gates.base_mean
 
     @classmethod
     def decide(cls, gates: GateDistribution, mask: Tensor | None, threshold: float, budget: float) -> Tensor:

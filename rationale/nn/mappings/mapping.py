@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Self
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from rationale.errors import BadInput
 from rationale.parts import Table
 from rationale.settings import Refusal, Settings, setting, show
 
@@ -61,6 +62,9 @@ class Mapping(nn.Module):
 
     def __init__(self, dim: int = -1, **arguments: Any):
         super().__init__()
+        if not hasattr(type(self), "function"):
+            form = "function(scores, mask=None, gamma=1.0, dim=-1), a static method that returns the weights"
+            raise BadInput(f"model: the mapping {type(self).__name__} has no function; accepted: {form}")
         accepted = inspect.signature(self.function).parameters.keys() - {"scores", "mask", "dim"}
         if unknown := sorted(arguments.keys() - accepted):
             offer = ", ".join(["dim", *sorted(accepted)])
