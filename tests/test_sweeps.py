@@ -264,7 +264,7 @@ def test_the_state_of_a_run_is_read_from_its_folder_and_its_log(play):
     put(folder / "run.ipynb", "{}", 80)
     put(folder / "metrics.json", '{"dev": {"accuracy": 0.75, "task": 1.0, "rate_selected": 0.25}}')
     now = status(run, out, began=60)
-    assert line(run, now, out) == "finished    a  accuracy 0.75  rate_selected 0.25"
+    assert line(run, now, out) == "finished    a  dev accuracy 0.75  dev rate_selected 0.25"
 
 
 def test_looking_at_a_run_does_not_disturb_a_runner_that_starts(tmp_path):

@@ -298,7 +298,7 @@ def _scores(folder: Path) -> str:
     if not isinstance(dev, dict):
         return "its metrics.json is damaged"
     names = [*list(dev)[:1], *[name for name in ("rate_selected",) if name in dev]]
-    return "  ".join(f"{name} {dev[name]:.4g}" for name in names if isinstance(dev[name], int | float))
+    return "  ".join(f"dev {name} {dev[name]:.4g}" for name in names if isinstance(dev[name], int | float))
 
 
 def _exit_code(log: Path) -> str:
