@@ -66,18 +66,17 @@ def _fitting(corpus: Corpus, task: str, found: Any) -> Any:
     BadInput
         A label is no class of the corpus, or a rationale has another length than its text.
     """
-    if task in ("extraction", "alignment"):
-        for split, examples in found.items():
-            for number, example in enumerate(examples, start=1):
-                where = f"corpus: {corpus.name}, {split}, example {number}: "
-                classes = len(corpus.labels or ())
-                if classes and not (isinstance(example.label, int) and 0 <= example.label < classes):
-                    raise BadInput(
-                        f"{where}the label {example.label!r}; accepted: a whole number from 0 to {classes - 1}"
-                    )
-                if example.rationale is not None and len(example.rationale) != len(example.tokens):
-                    lengths = f"{len(example.rationale)} marks for {len(example.tokens)} tokens"
-                    raise BadInput(f"{where}a rationale of {lengths}; accepted: one mark per token")
+    classes = len(corpus.labels or ())
+    for split, examples in found.items() if task in ("extraction", "alignment") else ():
+        for number, example in enumerate(examples, start=1):
+            wrong = ""
+            if classes and not (isinstance(example.label, int) and 0 <= example.label < classes):
+                wrong = f"the label {example.label!r}; accepted: a whole number from 0 to {classes - 1}"
+            elif example.rationale is not None and len(example.rationale) != len(example.tokens):
+                lengths = f"{len(example.rationale)} marks for {len(example.tokens)} tokens"
+                wrong = f"a rationale of {lengths}; accepted: one mark per token"
+            if wrong:
+                raise BadInput(f"corpus: {corpus.name}, {split}, example {number}: {wrong}")
     return found
 
 

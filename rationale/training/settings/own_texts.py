@@ -97,9 +97,9 @@ class OwnTextSettings(
     def following(cls, values: Mapping[str, Any]) -> dict[str, Any]:
         """The defaults of a pretrained encoder, if one is chosen; those of its gates, if the model has some.
 
-        A single draw has no other one as its baseline. Without `closeness` there is no second
-        predictor. A model with a pool of its own, such as `attention`, leaves `pool` unused; batches of texts of any
-        length leave `batch_tokens` unused.
+        A single draw has no other one as its baseline. Without `closeness` there is no second predictor. A model with
+        a pool of its own, such as `attention`, leaves `pool` unused; batches of texts of any length leave
+        `batch_tokens` unused.
         """
         meant = {name: values.get(name, cls.model_fields[name].default) for name in ("encoder", "model", "selection")}
         unused = {"pool": cls.unused("pool")} if WHOLE_TEXT.get(meant["model"]) else {}
