@@ -459,8 +459,8 @@ for (margin, of_runs), part in ahead[ahead["method"] == "masks_by_score"].groupb
 #
 # Even at the end, not every mask meets the margin. The constraint is on the mean divergence over the draws, and the
 # mask with $P(z \ne 0) > 1/2$ is only the most probable draw. So when you compare masks with the smallest ones, also
-# report the share of masks that meet the margin. We have measured the larger margin with one GRU. So its intervals tell
-# you what other sentences would change, and not what another model would change.
+# report the share of masks that meet the margin. The intervals tell you what other sentences and other GRUs would
+# change, because we have five GRUs at each margin.
 
 # %% tags=["check"]
 for row in ahead.to_dict("records"):
