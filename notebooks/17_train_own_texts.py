@@ -153,11 +153,12 @@ if not is_own(p.corpus):
 # your texts, so it has other defaults. It is trained for a few epochs with smaller steps, and the lower half of its
 # layers stays as it is. Selector and predictor share it (`shared_encoder`). The predictor reads nearly all words at
 # first, and the target falls to `selection` while it learns (`selection_start`; (S18) in `07_decide_and_depend`). In
-# training there is also a second predictor (`closeness`; you know it from `16_failures`). It predicts from the states
-# of the selector, which has read every word anyway (`second_reads`), so it costs next to nothing. With it, MiniLM
-# became more accurate on SST. If most of your texts are longer than what the encoder reads at once, the predictor even
-# reads every word in the first epoch (`whole_text_epochs`), because it did not learn to read long reviews through gates
-# that still choose at random.
+# training there is also a second predictor, which reads every word through the same encoder (`closeness`; you know it
+# from `16_failures`). With it, MiniLM became more accurate on SST, and an epoch took nearly twice as long. It could
+# also predict from the states of the selector, at no extra cost (`second_reads=states`). This helped on long reviews of
+# movies, but on reviews of hotels the gates became a code. If most of your texts are longer than what the encoder reads
+# at once, the predictor even reads every word in the first epoch (`whole_text_epochs`), because it did not learn to
+# read long reviews through gates that still choose at random.
 #
 # `python -m rationale.runs 17_train_own_texts --list` shows you both defaults of each setting. If the line says that
 # the model still improves or is not known to have converged, give more `epochs`. On a CPU, a transformer takes minutes

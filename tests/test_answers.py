@@ -301,9 +301,7 @@ def test_a_pretrained_encoder_has_defaults_of_its_own_and_what_is_given_stays():
     assert (tuned.epochs, tuned.start, tuned.frozen_layers) == (6, "target", None)
     assert (plain.shared_encoder, plain.closeness, plain.selection_start) == (False, 0, None)
     assert (tuned.shared_encoder, tuned.closeness, tuned.selection_start, tuned.selection_moves) == (True, 1, 0.9, 0.7)
-    assert (plain.second_reads, tuned.second_reads) == ("words", "states")
-    alone = OwnTextSettings.checked({"corpus": "r.csv", "encoder": "minilm", "closeness": 0})
-    assert (alone.closeness, alone.second_reads) == (0, "words"), "no second predictor reads anything"
+    assert (plain.second_reads, tuned.second_reads) == ("words", "words")
     assert (plain.whole_text_epochs, tuned.whole_text_epochs) == (0, None), "decided by the length of the texts"
     priced = OwnTextSettings.checked({"corpus": "r.csv", "encoder": "minilm", "selection": None, "sparsity": 0.01})
     assert (priced.shared_encoder, priced.selection_start) == (True, None), "without a target there is none to move"

@@ -374,7 +374,7 @@ VARIANTS = {  # by a part of the run's name
     "-before-": ", by the defaults of before",
     "-from_the_start-": ", never the whole text, no second predictor",
     "-closeness0-": ", no second predictor",
-    "-second_readswords-": ", second predictor with a pass of its own",
+    "-second_readsstates-": ", second predictor of the selector's states",
     "-samples1-": ", one draw and no baseline",
 }
 WITHIN = {"full text": 0.03, "rate": 0.02}  # what was aimed at: points below the full text, and from the target rate

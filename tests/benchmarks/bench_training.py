@@ -361,8 +361,8 @@ def cases(number: int | None = None, steps: int = STEPS, **changes) -> dict[str,
     if importlib.util.find_spec("transformers"):
         ways = {"float32": pretrained_steps(examples, steps, bfloat16=False)}
         ways["float32, no second predictor"] = pretrained_steps(examples, steps, closeness=0.0)
-        reads = "float32, a second predictor that reads the words"
-        ways[reads] = pretrained_steps(examples, steps, second_reads="words")
+        reads = "float32, a second predictor of the selector's states"
+        ways[reads] = pretrained_steps(examples, steps, second_reads="states")
         if multiplies_in_bfloat16(torch.device("cpu")):
             ways["bfloat16"] = pretrained_steps(examples, steps, bfloat16=True)
         groups[f"one training step, HardKuma and MiniLM, batches of up to 32 {source}"] = ways
