@@ -513,10 +513,8 @@ class AdaptedDistribution(UnitDistribution):
         try:
             return self.base.mean
         except NotImplementedError:
-            log_v, _, weight = quadrature_rule(len(self.batch_shape), self._like.device)
-            dtype = self._like.dtype
-            eps = torch.finfo(dtype).eps
-            return average_over_quantiles(weight, self.base.icdf(log_v.exp().to(dtype).clamp(eps, 1 - eps)))
+            _, log_rest, weight = quadrature_rule(len(self.batch_shape), self._like.device)
+            return average_over_quantiles(weight, self._quantile_coordinate(log_rest.to(self._like.dtype)))
 
     @property
     def mode(self) -> Tensor:

@@ -23,9 +23,7 @@ it.</p>
 """
 HIDDEN = """<style>#only-wrong:checked ~ :is(.right, .unlabelled) { display: none; }</style>
 """
-ONLY_WRONG = (
-    """<input type="checkbox" id="only-wrong"> <label for="only-wrong">Show only wrong answers</label><p></p>"""
-)
+ONLY_WRONG = '<input type="checkbox" id="only-wrong"> <label for="only-wrong">Show only wrong answers</label><p></p>'
 VERDICTS = {True: "right", False: "wrong", None: "unlabelled"}  # the class of an answer on a page, by `is_right`
 
 

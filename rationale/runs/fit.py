@@ -28,14 +28,7 @@ from rationale.training.tfidf import Baseline, train_tfidf
 
 KNOWN_BY = ("model.safetensors", "params.yaml")  # files by which a folder is known as that of a run
 READ = "read.json"  # the digests of the files that the run has read, by their place
-OTHERS = (
-    "metrics.json",
-    "history.csv",
-    "splits.csv",
-    "rationales.jsonl",
-    "baseline.json",
-    READ,
-)  # that a run writes, too
+OTHERS = ("metrics.json", "history.csv", "splits.csv", "rationales.jsonl", "baseline.json", READ)  # of a run, too
 UNFINISHED = "checkpoint.safetensors"  # only an unfinished run has it, and such a run is continued
 
 
