@@ -221,7 +221,7 @@ if is_ours:
 
 # %% [markdown]
 # The remedies differ greatly. With a shared encoder, nearly all runs recover from the weaker skew, and about half
-# from the stronger one. With gold words for a tenth of the texts, all ten runs recover from each. A second predictor
+# from the stronger one. With gold words for a tenth of the texts, all ten runs recover from either. A second predictor
 # rescues hardly any run whose selector was skewed. (We tried it at a price of 1 only.) We do not know why. This
 # predictor weights each word by the probability of its gate, and our guess is that it learns to read the code as
 # well.
