@@ -372,8 +372,11 @@ if len(table):
     rows = [name for name in table.index if not name.startswith("erasure")]
     bars = {words: 100 * table.loc[rows, mark].astype(float) for mark, words in drawn.items()}
     names = [figures.in_words(name).replace(", margin ", "\nε = ").replace(", by", "\nby") for name in rows]
-    nearest, _, margin = names[int(table.loc[rows, "optimality"].astype(float).argmax())].partition("\nε")
-    title = f"{nearest.replace(chr(10), ' ').capitalize()}{margin and f' (ε{margin})'} find a smallest mask most often"
+    shares = [round(share) for share in bars["optimality"]]
+    best = [name.partition("\nε") for name, share in zip(names, shares, strict=True) if share == max(shares)]
+    margins = " and ".join(dict.fromkeys(f"ε{margin}" for _, _, margin in best if margin))
+    title = " and ".join(dict.fromkeys(name.replace("\n", " ") for name, _, _ in best)).capitalize()
+    title = f"{title}{margins and f' ({margins})'} find a smallest mask most often"
     figures.draw_bars(names, bars, ax, ylabel="per cent", fmt="{:.0f}", title=title)
     display(export.figure(fig, "search"))
 
