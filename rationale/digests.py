@@ -70,8 +70,8 @@ def digest_read(path: Path) -> str:
         _stamps[path], _digests[place] = stamp, digest
         for notify in on_reading:
             notify(place, digest)
-    for files in _lists:
-        files[place] = _digests[place]
+    for read in _lists:
+        read[place] = _digests[place]
     return _digests[place]
 
 
@@ -90,21 +90,28 @@ def revision_read(name: str, revision: str | None) -> None:
     revision : str or None
         None: the library does not say. Nothing is noted.
     """
-    if revision and _revisions.get(name) != revision:
+    if not revision:
+        return
+    if _revisions.get(name) != revision:
         _revisions[name] = revision
         for notify in on_revision:
             notify(name, revision)
+    for read in _lists:
+        read[name] = revision
 
 
 @contextmanager
 def reading() -> Iterator[dict[str, str]]:
-    """The digests of the files that are read while the block runs, by their place, also of those read before."""
-    files: dict[str, str] = {}
-    _lists.append(files)
+    """What is read while the block runs, also if it was read before.
+
+    The dict has the digest of each file by its place, and the revision of what is on the hub by its name.
+    """
+    read: dict[str, str] = {}
+    _lists.append(read)
     try:
-        yield files
+        yield read
     finally:
-        _lists[:] = [other for other in _lists if other is not files]
+        _lists[:] = [other for other in _lists if other is not read]
 
 
 def not_a_named_pipe(path: Path) -> Path:

@@ -14,6 +14,7 @@ import torch
 from own_files import rated, reviews, write_lines, write_table
 from small import classified, corpus, parameters
 from test_house import without_extras
+from test_own import saved_parts
 
 import rationale
 from rationale import training
@@ -386,6 +387,23 @@ def test_fit_loads_the_finished_run_of_the_same_settings_and_texts_and_refuses_a
     (folder / "read.json").unlink()
     with pytest.raises(BadInput, match=refused.format("without read.json")):
         rationale.fit(path, folder=folder, **SMALL, seed=5)
+
+
+def test_fit_loads_the_finished_run_of_a_data_set_on_the_hub_unless_its_revision_is_another(tmp_path, monkeypatch):
+    datasets, folder = pytest.importorskip("datasets"), tmp_path / "run"
+    parts = saved_parts(datasets, {"train": reviews(60)})
+    monkeypatch.setattr(datasets, "load_dataset", lambda *_: parts)
+
+    def fit_of(commit):
+        address = f"hf://datasets/owner/films@{commit}/train.csv"
+        parts["train"].info.download_checksums = {address: {"num_bytes": 1}} if commit else {}
+        return rationale.fit("hub:owner/films", folder=folder, **(SMALL | {"epochs": 1}))
+
+    first = fit_of("89abcdef" * 5).model.state_dict()
+    for commit in ("89abcdef" * 5, None):  # the library does not always say which
+        assert all(torch.equal(value, first[name]) for name, value in fit_of(commit).model.state_dict().items())
+    with pytest.raises(BadInput, match="of a finished run before hub:owner/films was changed; accepted: another fol"):
+        fit_of("01234567" * 5)
 
 
 def test_a_run_that_fit_has_saved_is_found_and_described_on_the_scale_of_its_file(tmp_path):

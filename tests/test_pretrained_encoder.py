@@ -18,7 +18,7 @@ from rationale.data.word_pieces import NO_PIECE, build_pieces, piece_table
 from rationale.errors import BadInput
 from rationale.models import build_extractor
 from rationale.models.pretrained_encoder import PretrainedEncoder
-from rationale.models.transformers import load_any_encoder
+from rationale.models.transformers import load_any_encoder, multiplying_in_bfloat16
 from rationale.nn import GATES
 from rationale.nn.encoders import find_encoder
 from rationale.runs import answers, inputs, saved
@@ -259,13 +259,31 @@ def test_training_steps_multiply_in_bfloat16_and_answers_are_in_float32(folders,
         encoder, pieces = model.predictor.encoder, model.embed(batch.tokens)
         z = batch.mask.float().requires_grad_()
         training, _ = encoder.train().read(pieces, batch.mask, nn.Identity(), z)
-        training[batch.mask].sum().backward()
+        (training[batch.mask] @ torch.linspace(-1, 1, training.shape[-1])).sum().backward()  # a plain sum is constant
         pairs.append((training.detach(), z.grad, encoder.eval()(pieces, batch.mask)[0]))
     (exact, _, answer), (rounded, slope, same) = pairs
     assert rounded.dtype == torch.float32 and not torch.equal(rounded, exact)
-    assert slope.isfinite().all() and slope.abs().sum() > 0
+    assert slope.isfinite().all() and slope.abs().sum() > 1e-5
     torch.testing.assert_close(rounded, exact, rtol=0.1, atol=0.1)  # 8 bits
     assert torch.equal(answer, same)
+
+
+def test_on_a_cpu_attention_stays_in_float32_where_matrices_are_multiplied_in_bfloat16():
+    parts = torch.randn(3, 2, 4, 9, 8, generator=torch.Generator().manual_seed(0)).unbind()
+    half = [part.bfloat16().requires_grad_() for part in parts]
+    whole = [part.detach().float().requires_grad_() for part in half]
+    mask = (torch.arange(9) < 6).expand(9, 9)
+    attend = torch.nn.functional.scaled_dot_product_attention
+    with multiplying_in_bfloat16(torch.device("cpu")):
+        found = attend(*half[:2], value=half[2], attn_mask=mask)
+        assert (parts[0] @ parts[1].mT).dtype == torch.bfloat16
+    exact = attend(*whole, attn_mask=mask)
+    assert found.dtype == torch.bfloat16 and torch.equal(found, exact.bfloat16())
+    (found.float().square().sum() + exact.bfloat16().float().square().sum()).backward()
+    for one, other in zip(half, whole, strict=True):
+        assert torch.equal(one.grad, other.grad.bfloat16())
+    rough = attend(*half, attn_mask=mask).float()
+    assert (rough - exact).abs().mean() > (found.float() - exact).abs().mean(), "the sums have 8 bits, too"
 
 
 def test_a_note_says_that_a_cpu_could_train_faster_in_bfloat16(folders, tmp_path, capsys, monkeypatch):

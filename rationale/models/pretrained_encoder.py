@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from rationale.data.word_pieces import NO_PIECE
-from rationale.models.transformers import MINILM, load_any_encoder, load_tokenizer
+from rationale.models.transformers import MINILM, load_any_encoder, load_tokenizer, multiplying_in_bfloat16
 from rationale.nn.encoders import CHECKPOINT, ENCODERS, Encoder, checkpoint_place
 from rationale.nn.gates import GATES
 from rationale.settings import Settings, setting
@@ -219,7 +219,7 @@ class PretrainedEncoder(Encoder):
             if self.closes_attention:
                 attended &= fixed | (gate != 0)
         rounds = self.in_bfloat16 and self.training
-        with torch.autocast(embedded.device.type, torch.bfloat16) if rounds else nullcontext():
+        with multiplying_in_bfloat16(embedded.device) if rounds else nullcontext():
             states = self.transformer(inputs_embeds=embedded, attention_mask=attended.long()).last_hidden_state
         states = states.to(embedded.dtype)
         used = real.any(1).view(rows, -1, 1).to(states.dtype)  # windows that hold a piece

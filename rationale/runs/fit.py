@@ -27,7 +27,7 @@ from rationale.training.settings.own_texts import OwnTextSettings
 from rationale.training.tfidf import Baseline, train_tfidf
 
 KNOWN_BY = ("model.safetensors", "params.yaml")  # files by which a folder is known as that of a run
-READ = "read.json"  # the digests of the files that the run has read, by their place
+READ = "read.json"  # what the run has read: digests of files and revisions of data sets, see `digests.reading`
 OTHERS = ("metrics.json", "history.csv", "splits.csv", "rationales.jsonl", "baseline.json", READ)  # of a run, too
 UNFINISHED = "checkpoint.safetensors"  # only an unfinished run has it, and such a run is continued
 
@@ -77,9 +77,11 @@ def _refuse_another_run(folder: Path, there: str, p: OwnTextSettings) -> None:
     if not unlike:
         with reading() as files, contextlib.redirect_stdout(io.StringIO()):  # the run said what it noticed in them
             read_extraction(p)
-        read = read_json(folder / READ, dict[str, str]) if (folder / READ).exists() else {}
-        changed = another_file(read, files)
-        unlike = f"before {changed} was changed" if changed else "" if read else f"without {READ}"
+        if (folder / READ).exists():
+            changed = another_file(read_json(folder / READ, dict[str, str]), files)
+            unlike = f"before {changed} was changed" if changed else ""
+        else:
+            unlike = f"without {READ}"
     if unlike:
         what = f"holds {there} of a finished run {unlike}"
         raise BadInput(f"folder: {shown(folder)} {what}; accepted: another folder")

@@ -23,6 +23,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
+from unittest.mock import patch
 
 import torch
 from torch import Tensor, nn
@@ -33,7 +34,7 @@ from rationale import training
 from rationale.data import Batch, Batches, Example, Vocabulary
 from rationale.data.corpora.sst import read_sst
 from rationale.errors import BadInput
-from rationale.models import Extractor, build_extractor
+from rationale.models import Extractor, build_extractor, pretrained_encoder
 from rationale.objectives import build_objective
 from rationale.progress import Progress
 from rationale.runs.cells import notebook_settings
@@ -287,6 +288,17 @@ def pretrained_steps(examples: list[Example], number: int, **changes) -> Callabl
     return lambda: steps()()
 
 
+def attention_too(steps: Callable[[], float]) -> Callable[[], float]:
+    """The same steps with attention in bfloat16, which the package leaves in float32 on a CPU."""
+
+    def changed() -> float:
+        plain = functools.partial(torch.autocast, dtype=torch.bfloat16)
+        with patch.object(pretrained_encoder, "multiplying_in_bfloat16", lambda device: plain(device.type)):
+            return steps()
+
+    return changed
+
+
 # ----------------------------------------------------------------------------------------------------------- cases
 
 
@@ -365,5 +377,6 @@ def cases(number: int | None = None, steps: int = STEPS, **changes) -> dict[str,
         ways[reads] = pretrained_steps(examples, steps, second_reads="states")
         if multiplies_in_bfloat16(torch.device("cpu")):
             ways["bfloat16"] = pretrained_steps(examples, steps, bfloat16=True)
+            ways["bfloat16, attention too"] = attention_too(pretrained_steps(examples, steps, bfloat16=True))
         groups[f"one training step, HardKuma and MiniLM, batches of up to 32 {source}"] = ways
     return groups
