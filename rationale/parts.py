@@ -1,4 +1,4 @@
-"""Parts by name: the tables of gates, encoders, attention mappings, rules and corpora, and `register` for one's own.
+"""Parts by name: the tables of gates, encoders, pools, mappings, rules and corpora, and `register` for one's own.
 
 A room makes one `Table` per kind of part. A part of the package is in its table as soon as it is imported; a part of
 one's own is added by `register`, or by the definition of a class that has a `name`. The table remembers the file of
@@ -73,14 +73,14 @@ def register(name: str, part: Any) -> None:
     """Make a part of one's own known by a name, as the package's own parts are.
 
     The name is then accepted by the setting that chooses such a part: `model` for a gate or an attention mapping,
-    `encoder`, `rule` or `corpus`.
+    `encoder`, `pool`, `rule` or `corpus`.
 
     Parameters
     ----------
     name : str
         An identifier that no part of the package has.
     part
-        A subclass of `Gate`, `Encoder`, `Mapping` or `Rule` (`rationale.nn`), or a `Corpus`. Registering a new
+        A subclass of `Gate`, `Encoder`, `Mapping`, `Pool` or `Rule` (`rationale.nn`), or a `Corpus`. Registering a new
         definition of a part, as a cell does that is executed again, replaces the old one.
 
     Raises
@@ -107,7 +107,7 @@ def register(name: str, part: Any) -> None:
                 part.name = name
             return
     given = getattr(part, "__name__", type(part).__name__)
-    kinds = "a subclass of Gate, Encoder, Mapping or Rule, or a Corpus"
+    kinds = "a subclass of Gate, Encoder, Mapping, Pool or Rule, or a Corpus"
     raise BadInput(f"{name}: {given} is no part that can be registered, give {kinds}")
 
 

@@ -22,7 +22,20 @@ from rationale.data.read import read_extraction
 from rationale.distributions import Bernoulli, StretchedRectified
 from rationale.errors import BadInput
 from rationale.models import build_extractor
-from rationale.nn import ENCODERS, GATES, MAPPINGS, RULES, Gate, HardKumaGate, LSTMEncoder, Mapping, Rule, decide
+from rationale.nn import (
+    ENCODERS,
+    GATES,
+    MAPPINGS,
+    POOLS,
+    RULES,
+    Gate,
+    HardKumaGate,
+    LSTMEncoder,
+    Mapping,
+    MaxPool,
+    Rule,
+    decide,
+)
 from rationale.parts import TABLES, file_of, register
 from rationale.runs import notebook_path, root
 from rationale.runs.__main__ import listing
@@ -160,11 +173,16 @@ def test_every_kind_of_part_is_accepted_by_its_setting_once_it_is_registered():
     class Hard(HardKumaGate):
         pass
 
-    for name, part in (("small", Small), ("hard", Hard), ("everything", Everything), ("uniform", Uniform)):
+    class Halves(MaxPool):
+        pass
+
+    parts = {"small": Small, "hard": Hard, "everything": Everything, "uniform": Uniform, "halves": Halves}
+    for name, part in parts.items():
         register(name, part)
     register("letters", Corpus(name="letters", what="letters", read={"extraction": lambda _: {}}))
-    p = ExtractionSettings.checked({"model": "hard", "encoder": "small", "rule": "everything"})
-    assert (GATES[p.model], ENCODERS[p.encoder], RULES[p.rule]) == (Hard, Small, Everything)
+    p = ExtractionSettings.checked({"model": "hard", "encoder": "small", "rule": "everything", "pool": "halves"})
+    assert (GATES[p.model], ENCODERS[p.encoder], RULES[p.rule], POOLS[p.pool]) == (Hard, Small, Everything, Halves)
+    assert isinstance(build_extractor(p, torch.zeros(5, 4), "scores", 1).predictor.pool, Halves)
     assert decide(HardKumaGate(2)(torch.zeros(1, 3, 2)), "everything").tolist() == [[1.0, 1.0, 1.0]]
     assert AlignmentSettings.checked({"corpus": "snli", "model": "uniform"}).model in MAPPINGS
     assert "letters" in corpus_names("extraction") and find_corpus("letters").what == "letters"
@@ -241,6 +259,18 @@ def test_an_encoder_that_returns_something_else_is_refused_before_it_is_trained(
         f"accepted: a tuple of states (2, 3, {size}) and final states (2, {size}), where {size} is its output_size"
     )
     assert said.startswith("encoder: Mine.forward returns Tensor for inputs of shape") and said.endswith(accepted)
+
+
+def test_a_pool_that_returns_something_else_is_refused_before_it_is_trained():
+    class Mine(MaxPool):
+        def forward(self, states, final, mask):
+            return states.amax(1).mean(-1)
+
+    register("own", Mine)
+    p = parameters(pool="own")
+    said = refusal(build_extractor, p, torch.zeros(5, p.embedding_size), "scores", 1)
+    size = 2 * p.hidden_size
+    assert said.startswith("pool: Mine.forward returns (2,) for two texts") and f"(2, {size})" in said
 
 
 def test_a_mapping_without_a_function_is_told_its_form():

@@ -2,6 +2,8 @@
 
 It writes outputs/reference/own_texts.csv, one row per finished run of 17_train_own_texts on a corpus of the package
 (`make sweep SWEEP=own_texts`). `right` says for each test text whether the answer was right (`by_text.write_scores`).
+`told` is the share of the answers to test that the number of selected words tells, and `told_without` the share that
+the most frequent answer of dev reaches (`own_notes.told_and_usual`); rows from before this measure lack both.
 Where people have marked words, the agreement with them is the mean over the test texts, and its standard error;
 `marked` is their number, which the first rows lack.
 Rows of runs that are not given are kept.
@@ -13,6 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import torch
+from torch import Tensor
 
 from rationale.data.own import is_own
 from rationale.errors import BadInput, command
@@ -22,6 +26,7 @@ from rationale.runs import by_text, intact, saved
 from rationale.runs.committed import OWN_TEXTS, read_own_texts, reference_folder
 from rationale.runs.faithfulness import agreement_by_text, batches_of
 from rationale.runs.origin import notebook_of, read_environment
+from rationale.training.own_notes import told_and_usual
 from rationale.training.tfidf import FILE
 from rationale.training.tfidf import METRICS as OF_BASELINE
 from tools import command_line
@@ -54,6 +59,9 @@ def own_row(run: Path) -> dict[str, Any]:
         row |= {f"tfidf_{split}": baseline[split][metric], f"{split}_accuracy": scores[split][metric]}
         row |= {f"{split}_rate": scores[split]["rate_selected"]}
     texts = saved.read_rationales(run, "test")
+    if has_gates:
+        numbers = [selected_and_answer(part) for part in (saved.read_rationales(run, "dev"), texts)]
+        row |= dict(zip(("told", "told_without"), told_and_usual(*numbers[0], *numbers[1]), strict=True))
     if "gold" in texts:
         model = saved.load_run(run)
         for name, values in agreement_by_text(model, texts, batches_of(model, texts)).items():
@@ -61,6 +69,12 @@ def own_row(run: Path) -> dict[str, Any]:
             row["marked"] = len(values)
     row |= {"best_epoch": scores["best_epoch"], "epochs": p["epochs"], "seconds": round(scores["seconds"], 1)}
     return row | {"commit": read_environment(run).get("commit", "")[:12], "right": by_text.write_scores(metric, right)}
+
+
+def selected_and_answer(texts: pd.DataFrame) -> tuple[Tensor, Tensor]:
+    """The number of selected words of each saved text, and the answer to it, both long [N]."""
+    counts = [sum(value != 0 for value in z) for z in texts["z"]]
+    return torch.tensor(counts), torch.tensor(texts["prediction"].tolist())
 
 
 def own_table(runs: Sequence[Path]) -> pd.DataFrame:

@@ -420,7 +420,9 @@ def own_texts_table(_: pd.DataFrame) -> str:
     """The table of corpora as if they were texts of one's own, in Markdown, one row per run, and what was reached."""
     table = read_own_texts()
     found = own_differences(table).set_index("run")
-    heads = "corpus,texts,encoder,reads,test,TF-IDF,beside TF-IDF,beside full text,selected,kept epoch,seed"
+    heads = (
+        "corpus,texts,encoder,reads,test,TF-IDF,beside TF-IDF,beside full text,selected,number tells,kept epoch,seed"
+    )
     rows = []
     for row in table.itertuples():
         gates = row.model != "full_text"
@@ -431,7 +433,9 @@ def own_texts_table(_: pd.DataFrame) -> str:
             cells.append(with_interval(Difference(accuracy, *wilson_interval(accuracy, row.test)), scale=100))
         cells.append(with_interval(beside_tfidf(row), scale=100))
         cells.append(with_interval(found["full"][row.run], scale=100) if gates else "")
-        cells += [f"{100 * row.test_rate:.1f}°" if gates else "", f"{row.best_epoch} of {row.epochs}", str(row.seed)]
+        told = "" if isnan(row.told) else f"{100 * row.told:.0f}° (floor {100 * row.told_without:.0f})"
+        cells += [f"{100 * row.test_rate:.1f}°" if gates else "", told]
+        cells += [f"{row.best_epoch} of {row.epochs}", str(row.seed)]
         rows.append(cells)
     lines = []
     usual = found.index.map(variant_of) == ""

@@ -25,7 +25,7 @@ from rationale.nn.encoders import Encoder, EncoderSettings, build_encoder, find_
 from rationale.nn.gates import GATES, GateSettings, build_gate
 from rationale.nn.heads import HEADS, Head
 from rationale.nn.initialise import initialise
-from rationale.nn.pooling import POOLS, AttentionPool, FinalPool, Pool
+from rationale.nn.pooling import POOLS, AttentionPool, FinalPool, Pool, build_pool
 from rationale.nn.rcnn import RCNNCell
 from rationale.nn.rules import RULES, DecisionSettings, decide, selects
 from rationale.nn.sampling import Draw, repeated, sample
@@ -371,7 +371,8 @@ def build_extractor(p: object, vectors: Tensor, head: str, num_outputs: int) -> 
 
     def predictor(mode: str, shares: bool = p.shared_encoder) -> Predictor:
         reader = selector.encoder if selector is not None and shares else encoder()
-        pool = (WHOLE_TEXT.get(p.model) or POOLS[p.pool])(reader.output_size)
+        whole = WHOLE_TEXT.get(p.model)
+        pool = build_pool(p.pool, reader.output_size) if whole is None else whole(reader.output_size)
         return Predictor(reader, HEADS[head](pool.output_size, num_outputs), p.dropout, mode, pool)
 
     first = predictor(p.predictor)

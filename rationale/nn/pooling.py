@@ -1,9 +1,12 @@
 """From the states of the words of a text to one state per text."""
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
+
+from rationale.errors import BadInput
+from rationale.parts import Table
 
 
 class Pool(nn.Module):
@@ -32,6 +35,10 @@ class Pool(nn.Module):
     weighs_words: ClassVar[bool] = False
     reads_states: ClassVar[bool] = True
 
+    def __init_subclass__(cls, **kwargs: Any):
+        super().__init_subclass__(**kwargs)
+        POOLS.add_class(cls)
+
     def __init__(self, num_features: int, output_size: int | None = None):
         super().__init__()
         self.output_size = num_features if output_size is None else output_size
@@ -43,6 +50,35 @@ class Pool(nn.Module):
     def weights(self, states: Tensor, mask: Tensor) -> Tensor:
         """What each word counts, [B, T]; only of a pool with `weighs_words`."""
         raise NotImplementedError
+
+
+POOLS: Table[type[Pool]] = Table("pool", lambda part: isinstance(part, type) and issubclass(part, Pool))
+
+
+def build_pool(name: str, num_features: int) -> Pool:
+    """The pool of this name for states of this size.
+
+    Raises
+    ------
+    BadInput
+        It is a pool of one's own that returns something else than one state per text. So this is found before anything
+        is trained.
+    """
+    pool = POOLS[name](num_features)
+    if name in POOLS.files:
+        _require_state(pool, num_features)
+    return pool
+
+
+@torch.no_grad()
+def _require_state(pool: Pool, num_features: int) -> None:
+    """Refuse a pool that does not return what `forward` says, told from a text of three tokens and one of none."""
+    mask = torch.tensor([[True] * 3, [False] * 3])
+    state = pool(torch.zeros(2, 3, num_features), torch.zeros(2, num_features), mask)
+    shape = tuple(state.shape) if isinstance(state, Tensor) else type(state).__name__
+    if shape != (2, pool.output_size):
+        what = f"pool: {type(pool).__name__}.forward returns {shape} for two texts of up to three tokens"
+        raise BadInput(f"{what}; accepted: one state per text, (2, {pool.output_size}), of the size output_size")
 
 
 class FinalPool(Pool):
@@ -112,6 +148,3 @@ class AttentionPool(Pool):
 
     def forward(self, states: Tensor, final: Tensor, mask: Tensor) -> Tensor:
         return torch.einsum("bt,bts->bs", self.weights(states, mask), states)
-
-
-POOLS: dict[str, type[Pool]] = {pool.name: pool for pool in (FinalPool, LastPool, MeanPool, MaxPool, AttentionPool)}

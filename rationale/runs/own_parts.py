@@ -21,7 +21,7 @@ from rationale.parts import TABLES, find_file
 from rationale.runs.notebook_text import parts_cells
 from rationale.runs.workspace import root
 
-CHOOSING = ("model", "encoder", "rule", "corpus")  # the settings that name a part
+CHOOSING = ("model", "encoder", "pool", "rule", "corpus")  # the settings that name a part
 OF_FILE = "_file"  # params.yaml records the file of the part that `model` names as `model_file`
 
 

@@ -174,13 +174,22 @@ def why_collapsed(z: Sequence[Tensor]) -> str:
 def why_code(dev: Evaluation, test: Evaluation) -> str:
     """Whether the number of selected words tells the answer: learned on dev, asked on test."""
     counts = [torch.tensor([int((z != 0).sum()) for z in part.z]) for part in (dev, test)]
-    told = told_by_number(counts[0], dev.answer, counts[1], test.answer)
-    usual = (test.answer == dev.answer.mode().values).double().mean().item()
+    told, usual = told_and_usual(counts[0], dev.answer, counts[1], test.answer)
     if usual == 1 or (told - usual) / (1 - usual) < TOLD:
         return ""
     numbers = f"the number of selected words alone tells {told:.0%} of the answers to test"
     numbers += f", the most frequent answer alone {usual:.0%}"
     return f"the rationale is a code: {numbers}; read it as no reason, and try another seed or a larger selection"
+
+
+def told_and_usual(counts: Tensor, answers: Tensor, new_counts: Tensor, new_answers: Tensor) -> tuple[float, float]:
+    """The share of the new answers that the number of selected words tells, and the share that needs no number.
+
+    The arguments are those of `told_by_number`. The second share is reached by the most frequent of `answers`, so the
+    first is a sign of a code only where it is larger.
+    """
+    usual = (new_answers == answers.mode().values).double().mean().item()
+    return told_by_number(counts, answers, new_counts, new_answers), usual
 
 
 def _number(texts: int) -> str:
