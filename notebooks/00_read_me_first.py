@@ -49,12 +49,13 @@ tasks = {name: {one.number: one for one in exercises(notebook)} for name, notebo
 # ## 1. Five meetings
 #
 # Here is an overview. Before each meeting, everybody reads the paper and the notebooks that stand in the column
-# *prepare*. This takes one to two hours, and about three before meeting 2.
+# *prepare*. This takes one to two hours, and about three before meeting 2. For this meeting, read `01_choosing`,
+# `02_kumaraswamy` (sections 1 to 3 and 7), `03_hardkuma` (1 to 5 and 8) and `04_explore_shapes` (2 and 4).
 #
 # | meeting | paper | prepare |
 # |---|---|---|
 # | 1 | Lei et al. 2016, without experiments (its random draws come in meeting 3) | `make demo`; `10_first_rationale` |
-# | 2 | Bastings et al. 2019, sec. 1 to 3 | `01_choosing`; `02_kumaraswamy`, 1 to 3 and 7; `03_hardkuma`, 1 to 5 |
+# | 2 | Bastings et al. 2019, sec. 1 to 3 | `01_choosing`, and parts of `02` to `04` (see above) |
 # | 3 | Bastings et al. 2019, sec. 4 to 6 | `05_count_words`, sec. 3; `06_hold_a_rate`; `08_reinforce`, sec. 2, 3 |
 # | 4 | Niculae and Blondel 2017 | `40_sparse_attention`, sections 1 to 5, 10 and 13; `13_train_nli`, section 2 |
 # | 5 | De Cao et al. 2020 | `41_diffmask`, sections 1 to 7 |

@@ -474,6 +474,10 @@ assert more_needed == (draws_needed[8] > draws_needed[0]), "`more_needed` is not
 # $$z_t = \min\big(1, \max(0, \tfrac12 + o_t + u_t)\big), \quad u_t \sim \mathrm{Uniform}(-1, 1), \qquad \frac{\partial
 # z_t}{\partial o_t} = \mathbb 1[0 < z_t < 1]. \tag{C8}$$
 #
+# The draw is not smooth where it meets 0 or 1, because it has a kink there. But it has no jump, and a random $u_t$ hits
+# a kink with probability 0, so (C7) still holds. The step of section 1 has a jump, and for a jump (C7) fails, as you
+# will see in section 5 of `03_hardkuma`.
+#
 # At a score of 0 a quarter of the draws is exactly 0 and a quarter exactly 1. The other half lies between, and there
 # the derivative is 1. Our predictor accepts such numbers, because the function of section 1 only adds and multiplies
 # the $z_t$.
@@ -517,8 +521,7 @@ assert by_slopes < min(by_votes), "less noise than the votes of coins, for any l
 
 # %% tags=["figure"]
 fig, ax = figures.new_figure(size=(9, 4.6))
-finding = (f"{3 + added[-1]} words: with coins, the noise is {by_votes[-1]:.1f} times as long as the gradient, and "
-           f"{by_slopes:.1f} times through the draw")  # fmt: skip
+finding = f"{3 + added[-1]} words: noise {by_votes[-1]:.1f} × the gradient, and {by_slopes:.1f} × through the draw"
 lines = {"coins, REINFORCE": by_votes, "clipped draws, chain rule": [by_slopes] * len(added)}
 figures.draw_lines([3 + m for m in added], lines, ax, title=finding, xlabel="words of the text", markers=True,
                    ylabel="noise of one draw / length of the gradient")  # fmt: skip

@@ -597,7 +597,7 @@ assert abs(HardKuma(1.0, 1.0, p.left, p.right).entropy() - uniform_entropy) < 1e
 # %% tags=["figure"]
 family = {f"a = {fixed:g}": HardKuma(fixed, shape_b, p.left, p.right) for fixed in (0.1, 0.5, 2.0)}
 entropies = {name: member.entropy() for name, member in family.items()}
-finding = "The smaller a is, the larger the entropy can be"
+finding = "Of these gates, the one with the smallest a can have the largest entropy"
 figures.draw_panel(figures.draw_lines, shape_b, entropies, title=finding, xlabel="b", ylabel="entropy (nats)",
                    xscale="log", size=(8, 4.4))
 
@@ -610,13 +610,14 @@ for name, member in family.items():
           f"{masses[0]:.2f}, {masses[1]:.2f}, {masses[2]:.2f}")
 
 # %% [markdown]
-# The printed masses are those at the top of each curve. The smaller $a$ is, the more evenly a gate can share its
-# probability between 0, 1 and the interval between them, and an even share makes the entropy large. But a low entropy
-# does not make a gate certain. A uniform density on (0, 1), which is anything but certain, has the entropy 0.
+# The printed masses are those at the top of each curve. Of the three values of $a$, the smallest lets a gate share its
+# probability most evenly between 0, 1 and the interval between them, and an even share makes the entropy large. (With
+# an $a$ far below 0.06, the interval loses its mass, and the largest entropy falls again.) But a low entropy does not
+# make a gate certain. A uniform density on (0, 1), which is anything but certain, has the entropy 0.
 
 # %% tags=["check"]
 tops = [one.max().item() for one in entropies.values()]
-assert tops == sorted(tops, reverse=True), "the smaller a is, the larger the entropy can be"
+assert tops == sorted(tops, reverse=True), "of these three, the smaller a is, the larger the entropy can be"
 
 # %% [markdown]
 # ## 10. KL between two gates

@@ -221,8 +221,8 @@ assert abs(uneven) < 1e-5, f"with this `fair_b` P(0) is {abs(uneven):.5f} {'abov
 #
 # > One of these intuitions fails. If a density is symmetric, the two ends of (X1) agree. Their powers must be equal, so
 # > $a = b$. Their factors must be equal too, so $ab = a^b b$. This gives $a^{\,b-1} = a^{\,a-1} = 1$, so $a = 1$. A
-# > symmetric Beta(a, a) therefore has no symmetric Kuma(a, a) as its counterpart, and the mean of Kuma(a, a) is not
-# > 1/2.
+# > symmetric Beta(a, a) therefore has no symmetric Kuma(a, a) as its counterpart. The mean of Kuma(2, 2), for example,
+# > is 8/15 and not 1/2.
 #
 # We compare the two for $a = b = 2$.
 
@@ -346,10 +346,10 @@ print(f"z = 0 although P(0) < 1/2: {100 * corner.double().mean():.1f} % (small a
 print(f"where the interval wins, z lies between {values[inside].min():.3f} and {values[inside].max():.3f}")
 
 # %% [markdown]
-# In the picture, the colour is the decision $z$, and each white line joins shapes with the same $z$. The distribution
-# changes smoothly with $(a, b)$, but the decision jumps at each border. You may have two gates whose densities look the
-# same, and yet one is "selected" and the other is "not selected". For the same reason, the share of words that is
-# selected at test time is not the expected share $1 - P(0)$ that training controls.
+# In the picture, the colour is the decision $z$, and each line, white or black, joins shapes with the same $z$. The
+# distribution changes smoothly with $(a, b)$, but the decision jumps at each border. You may have two gates whose
+# densities look the same, and yet one is "selected" and the other is "not selected". For the same reason, the share of
+# words that is selected at test time is not the expected share $1 - P(0)$ that training controls.
 #
 # **Exercise 4** (predict, change, explain; 12 minutes). Take $a = 0.3$ and let $b$ grow from 0.1 to 10. *Predict* the
 # decisions that you meet in this order (`sequence`, a list of "open" for $z = 1$, "between" and "closed" for $z = 0$).

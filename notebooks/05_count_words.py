@@ -96,10 +96,10 @@ print(f"largest change by an unselected word: {change[z == 0].max():.1e}")
 print(f"smallest change by a selected word:   {change[z > 0].min():.1e}")
 
 # %% [markdown]
-# Did you expect this? The five words with $z = 0$ change nothing at all. The word with $z = 0.5$ does change the
-# prediction, although we have only let half of it through. This is why our gates need a *mass* at 0, which is a
-# positive probability of the single value 0. A small positive gate would only make a word vector shorter, and the
-# predictor could learn to make up for that.
+# Did you expect this? The five words with $z = 0$ change nothing. (A number such as 2.8e-17 is rounding.) The word with
+# $z = 0.5$ does change the prediction, although we have only let half of it through. This is why our gates need a
+# *mass* at 0, which is a positive probability of the single value 0. A small positive gate would only make a word
+# vector shorter, and the predictor could learn to make up for that.
 #
 # In a trained model nobody sets the gates by hand. We write $x$ for the text, $x_t$ for the vector of its word $t$,
 # and $y$ for the label. A *selector* with weights $\phi$ reads the whole text and computes the two shapes $a_t$ and

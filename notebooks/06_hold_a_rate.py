@@ -19,7 +19,8 @@
 # **You will learn**
 # - why no fixed price holds a rate, and what the right price means;
 # - why a constraint needs log-odds once gates are shut;
-# - how the authors' multiplier and a signed multiplier move, and why the first cannot undo an overshoot;
+# - how the authors' multiplier and a signed multiplier move, and why the first cannot reopen a gate that is nearly
+#   shut;
 # - what *winding up* is, and when to limit it.
 #
 # **You need** `05_count_words` (the bound, the expected rate). You need no data and no GPU. The cells run in about a
@@ -264,13 +265,15 @@ print(f"price of text, in nats per unit of rate: one gate {price_gate[0]:.3f} ev
 #
 # We begin with the authors' code, which moves the multiplier as Rezende and Viola (2018) do. At each step the
 # multiplier is multiplied by a number above 1 if the rate is too high, and by a number below 1 if it is too low. It
-# starts near 0. We train our gate with the published settings for the beer reviews, and draw the multiplier (upwards)
-# against the rate (to the right). Such a picture is called a *phase portrait*. The vertical line is the target, and
-# the horizontal one is the price of text. Follow the path from the hollow circle to the cross. It has a dot after
-# every hundred steps.
+# starts near 0. We train our gate with the start, the step and the smoothing that were published for the beer reviews,
+# but without their upper limit of 5 on the multiplier. (The published settings for SST have no limit. With a limit of
+# 5, the gate of our toy never shuts, because this is too little to move a gate that is wide open.) We draw the
+# multiplier (upwards) against the rate (to the right). Such a picture is called a *phase portrait*. The vertical line
+# is the target, and the horizontal one is the price of text. Follow the path from the hollow circle to the cross. It
+# has a dot after every hundred steps.
 
 # %%
-authors = {"dynamics": "authors", "step": 0.05, "smoothing": 0.5, "multiplier": 1e-5}  # published for beer
+authors = {"dynamics": "authors", "step": 0.05, "smoothing": 0.5, "multiplier": 1e-5}  # as for beer, no limit
 swing = train_one_gate(Constraint(p.selection, **authors))
 
 # %% tags=["figure"]
@@ -648,8 +651,8 @@ if settles:
 # - The gradient of the rate vanishes when the gates shut, and that of its log-odds does not (S6, S7).
 # - At the saddle point, the multiplier is the price of text, which is how much loss one more unit of rate saves (S8).
 # - The authors' rule multiplies the multiplier by a positive number at each step. So the multiplier stays positive,
-#   starts late (S9, S10), and cannot undo an overshoot, because the gradient of the task vanishes with the rate
-#   (S12).
+#   starts late (S9, S10), and cannot reopen a gate that is nearly shut, because the gradient of the task vanishes with
+#   the rate (S12).
 # - A multiplier that adds up the gap, with a quadratic term in log-odds, holds a target from either side (S11). A limit
 #   on the gap keeps it from winding up.
 #

@@ -63,7 +63,7 @@ folder = results_folder("07_decide_and_depend") / "figures"
 torch.set_default_dtype(torch.float64)  # checks with all digits
 torch.manual_seed(p.seed)
 signed = {"step": p.multiplier_rate, "smoothing": p.smoothing, "quadratic": p.quadratic}
-authors = {"dynamics": "authors", "step": 0.05, "smoothing": 0.5, "multiplier": 1e-5}  # published for beer
+authors = {"dynamics": "authors", "step": 0.05, "smoothing": 0.5, "multiplier": 1e-5, "largest": 5.0}  # as for beer
 training = {"num_steps": p.num_steps, "learning_rate": p.learning_rate, "rule": p.rule, "seed": p.seed}
 settles = p.num_steps >= 800 and p.quadratic >= 20 and p.left <= -0.05  # else toys may miss their targets
 
@@ -130,10 +130,11 @@ for name, tail in tails.items():
 # Compare the two rates in each line. With the signed rule you get the rate that you measure, whether it is the
 # expected or the selected one.
 #
-# Under the authors' rule all gates open first. Later they shut, and the rate can come back to the target only if some
-# gates are still partly open when the multiplier has fallen at last. It helps that the words have unequal worth,
-# because the gradient of the best words is largest. Still, it is a matter of luck, as you will see if you try a few
-# values of `seed`.
+# Under the authors' rule all gates open first. Later the rate falls far below the target, and it comes back because
+# some gates are still partly open when the multiplier has fallen at last. Two things help. The words have unequal
+# worth, so the gradient of the best words is large. And in the published settings for beer, which we take here, the
+# multiplier is at most 5. Without this limit, which the settings for SST do not have, the multiplier grows further, and
+# with some values of `seed` the gates shut for good, like the one gate in section 4 of `06_hold_a_rate`.
 
 # %% tags=["check"]
 assert ((decide(pair, "argmax") != 0) == (masses.argmax(1) != 0)).all(), "not selected where P(0) is largest"
@@ -405,6 +406,7 @@ for name, gate in {"zero biases": zero_biases, "start at the target": chosen}.it
           f"{gate.log_prob_nonzero.exp().item():.3f}, P(0 < z < 1) = {gate.prob_interior.item():.3f}, "
           f"W = {log_width(gate).exp().item():.3f}")
 shut_at = math.log(0.1) / math.log1p(-((-p.left / (p.right - p.left)) ** math.log(2)))
+print("(zero biases give shapes of ln 2 = 0.6931, and the package adds 0.001 to each shape)")
 print(f"with the a of zero biases, P(z = 0) exceeds 0.9 where b exceeds {shut_at:.1f}")
 print(f"random weights, features of size 0.2: rates {rates_at_start.mean():.3f} ± {rates_at_start.std():.3f}")
 
@@ -467,8 +469,9 @@ print(f"runs whose first epoch was kept: {len(early)}, with {early.rate_selected
 # target have less than half of the error of the others. With that one seed, the model has not learned much from either
 # start. On SST and on sentence pairs the start at the target does not raise the accuracy, and no model has learned much
 # after so few epochs. All of these runs have a constraint, and in none of them did the *expected* rate fall to 0. On
-# sentence pairs, the expected rate ends far above the target. There the constraint holds the share that the rule
-# selects, and the rule selects far less than is expected.
+# sentence pairs, the expected rate ends far above the target. There the constraint measures the share that the rule
+# selects. At the end of these short runs this share is still below its target, so the multiplier has pushed the
+# expected rate far above it.
 #
 # The start has a cost, too. After training we keep the weights of one epoch. It is the best among the epochs whose rate
 # is near the target or, if there is none, among those whose rate is nearest. After a start at the target, the expected
@@ -571,11 +574,11 @@ assert rises == bool(opened["threshold"].sum() > opened["argmax"].sum()), "`rise
 assert other_way == bool((opened["argmax"] & ~opened["threshold"]).any()), "`other_way`: compare word by word"
 
 # %% [markdown]
-# **Exercise 2** (predict, change, explain; 12 minutes). For very large $\omega$ the second gate is almost surely not
-# 0 if the first drew more than 1/2, and almost surely 0 if it drew less. *Predict*, from $P(z = 0)$ of the first gate
-# (`two.first.prob_zero`), what the plug-in gives then (`predicted_plug_in`, right to 0.1). *Change* $\omega$ to 60
-# and compute `plug_in_far` and `look_ahead_far` with the methods of `two`. *Explain* what the plug-in multiplies, and
-# why the look-ahead is not 0.
+# **Exercise 2** (predict, change, explain; 12 minutes). For very large $\omega$ the second gate is almost surely not 0
+# if the first drew more than 1/2, and almost surely 0 if it drew less. *Predict*, from $P(z = 0)$ of the first gate
+# (`two.first.prob_zero`), what the plug-in gives then (`predicted_plug_in`, right to 0.01). *Change* $\omega$ to 60 and
+# compute `plug_in_far` and `look_ahead_far` with the methods of `two`. *Explain* what the plug-in multiplies, and why
+# the look-ahead is not 0.
 
 # %% tags=["prediction"]
 predicted_plug_in = 2 * two.first.prob_zero.item() * (1 - two.first.prob_zero.item())
@@ -593,4 +596,5 @@ assert abs(look_ahead_far - between) < spread + 0.01, f"switches happen in {betw
 shut_then = (drawn < 0.5).double().mean()  # how often the second gate is 0 when omega is very large
 unaware = (drawn == 0).double().mean() * (1 - shut_then) + (drawn != 0).double().mean() * shut_then
 assert abs(plug_in_far - unaware) < spread + 0.02, "the plug-in takes both masses after what happened to be drawn"
-assert abs(predicted_plug_in - plug_in_far) < 0.1, f"the plug-in is {plug_in_far:.2f}"
+shut = two.first.prob_zero.item()
+assert abs(predicted_plug_in - 2 * shut * (1 - shut)) < 0.01, "one gate is 0 and the other is not, in either order"

@@ -223,6 +223,9 @@ for baseline, k in (("none", 1), ("self_critical", 1), ("leave_one_out", 4)):
     reached = half_trained.selector.gate.logits.weight.grad[0].double()
     off = ((reached - by_weight).norm() / by_weight.norm()).item()
     print(f"{baseline:14} the gradient of {num_copies} copies is off by {off:.0%} of its length")
+    if baseline == "none":
+        noise_left = (single @ states).std(0).norm() / by_weight.norm() / math.sqrt(num_copies)
+        print(f"{'':14} (the noise of {num_copies} draws is {noise_left:.0%} of it, so this is no sign of a bias)")
     if settles and baseline != "none":
         assert off < 0.2, f"{baseline}: through network and objective, the mean is the exact gradient"
 _ = half_trained.eval()
@@ -328,7 +331,7 @@ for k, way, start in ((k, way, start) for k, ways in compared.items() for way in
     reached_at = first_below(curves[k, way][-1], 0.2)  # inf: never
     outcomes.append({"K": k, "baseline": way.replace("_", "-"), "steps": reached_at, "reached": reached_at < math.inf}
                     | toy.evaluate(model))  # fmt: skip
-trained = pd.DataFrame(outcomes).drop(columns=["kept", "rate"]).groupby(["K", "baseline"])
+trained = pd.DataFrame(outcomes).drop(columns=["kept", "signals", "rate"]).groupby(["K", "baseline"])
 steps = trained["steps"].agg(["median", "min", "max"])
 by_way = steps.join(trained[["reached"]].sum()).join(trained[["accuracy", "words", "precision"]].mean().round(2))
 counted_steps = {name: [f"{n:.0f}" if n < math.inf else "never" for n in by_way[name]] for name in steps}
@@ -472,7 +475,7 @@ for beta in (0.05, 0.02, 0.005):
 fig, ax = figures.new_figure(size=(9, 4.8))
 finding = "Whatever the reward, a word is selected where it is worth its price"
 figures.draw_lines(worth, settled, ax, title=finding, xlabel="worth of the word minus its price (nats)",
-                   ylabel="P(z = 1)", target=0.5)  # fmt: skip
+                   ylabel="P(z = 1)")  # fmt: skip
 figures.save_figure(fig, folder, "entropy")
 fig
 

@@ -302,12 +302,12 @@ if is_ours:
 # of them, and by the gold rationale it is no mistake to select them. But it is not the reason for the selection,
 # because the model never sees the gold rationale.
 #
-# A comma is hardly ever in the gold rationale, but most selected punctuation marks stand beside a selected opinion
-# word. They also change the score little. So the third answer explains them best. One opinion, with the words that
-# strengthen, weaken or negate it, nearly tells the score, as you see in the next table. As the printed line shows, the
-# selected opinion words alone are fewer than the target asks for. The constraint holds the share of selected words *at*
-# the target, so the model has to select more. It selects neighbours of the opinion words, which hardly change the
-# prediction.
+# A comma is never in the gold rationale of these reviews, where the only punctuation marks are colons, as in *look :
+# awful*. But most selected punctuation marks stand beside a selected opinion word, and they change the score little. So
+# the third answer explains them best. One opinion, with the words that strengthen, weaken or negate it, nearly tells
+# the score, as you see in the next table. As the printed line shows, the selected opinion words alone are fewer than
+# the target asks for. The constraint holds the share of selected words *at* the target, so the model has to select
+# more. It selects neighbours of the opinion words, which hardly change the prediction.
 #
 # You can learn two things from this. A selected word is not always an important word. And if you want shorter
 # rationales, you can lower the target, as in exercise 2.
@@ -397,19 +397,23 @@ run = saved.load_run(folder)
 worst_words, best_words = synthetic.GRADES[0.1].split(), synthetic.GRADES[0.9].split()
 blamed = [{bool(flag) for word, flag in zip(row.tokens, row.gold, strict=True) if word in worst_words}
           for row in ranked.itertuples()]
-lowest = ranked.iloc[blamed.index({True, False}) if {True, False} in blamed else 0]  # ours and others' are blamed
+negated = synthetic.USAGES["negated"]
+negations = {form.split()[0] for form in negated.after_verb + negated.before_noun}
+both = [flags == {True, False} and negations.isdisjoint(tokens)  # ours and others' are blamed, and nothing is negated
+        for flags, tokens in zip(blamed, ranked.tokens, strict=True)]  # fmt: skip
+lowest = ranked.iloc[both.index(True) if any(both) else 0]
 words = " ".join(lowest.tokens)
 mine = next(predict.predict(run, [tokenise.tokenise(words)]))
 figures.highlight_html(mine["tokens"], mine["z"], title=f"{p.aspect} {mine['prediction'][0]:.2f}")
 
 # %% [markdown]
 # **Exercise 1** (predict, change, explain; 10 minutes). Section 6 ends with the review `lowest`. It has the lowest
-# predicted score among those that use the worst words for our aspect and for another one. *Predict* what raises the
-# score. Is it praise for our aspect, or praise for all the others (`mover`, "ours" or "others")? *Change* each of the
-# `worst_words` into the word at the same place in `best_words`. (The words of the review are `lowest.tokens`, and
-# `lowest.gold` says for each of them whether it is gold.) Do this once inside the gold rationale only
-# (`ours_praised`, a list of words), and once outside only (`others_praised`). *Explain* what the selector must have
-# read.
+# predicted score among those that use the worst words for our aspect and for another one, and negate nothing. *Predict*
+# what raises the score. Is it praise for our aspect, or praise for all the others (`mover`, "ours" or "others")?
+# *Change* each of the `worst_words` into the word at the same place in `best_words`. (The words of the review are
+# `lowest.tokens`, and `lowest.gold` says for each of them whether it is gold.) Do this once inside the gold rationale
+# only (`ours_praised`, a list of words), and once outside only (`others_praised`). *Explain* what the selector must
+# have read.
 
 # %% tags=["prediction"]
 mover = "ours"

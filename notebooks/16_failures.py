@@ -301,9 +301,9 @@ for label, i in sorted(first_of_class.items()):
 #
 # **Exercise 1** (predict, change, explain; 10 minutes). Which part of the model needs the words that carry the class?
 # You can find out by taking these words away. The gates may be *held* as they were in the unchanged review, or the
-# selector may decide them *anew*. *Predict* in which of the two cases the share of right classes falls to about a
-# half (`guess`, "held" or "anew"). We compare your guess with the result, but we do not grade it. *Change* the test
-# split. Call it `changed`, a list of examples in which each `informative` word is replaced by the word `the`
+# selector may decide them *anew*. *Predict* in which of the two cases the share of right classes falls to about a half
+# (`guess`, "held" or "anew"). We print your guess beside the result, but we do not grade it. *Change* the test split.
+# Call it `changed`, a list of examples in which each `informative` word is replaced by the word `the`
 # (`replace(example, tokens=...)` gives you a changed example). Then compute the two shares `held` and `anew`. The
 # batches of both splits come in the same order. *Explain* what the pair of numbers says about the rationale.
 
@@ -334,6 +334,7 @@ for old, new in zip(splits["test"], changed, strict=True):
     kept = [a == b or flag for a, b, flag in zip(old.tokens, new.tokens, old.informative, strict=True)]
     assert len(new.tokens) == len(old.tokens) and all(kept), "only informative words are replaced"
 print(f"right: unchanged {test['accuracy']:.1%}, gates held {held:.1%}, gates decided anew {anew:.1%}")
+print(f"your guess was {guess}")
 assert guess in ("held", "anew"), '`guess` is "held" or "anew"'
 if result.model.has_gates:
     for share, name in ((held, "held"), (anew, "anew")):

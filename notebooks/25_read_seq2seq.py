@@ -119,11 +119,12 @@ for (task, corpus, pair), table in tables.items():
 # within one point. The exception is sparsemax from French, which is much further behind. In the picture of section 3,
 # its attention never leaves the first words of the source.
 #
-# Why? Our explanation is this. About nine of ten weights are exactly 0 (section 1), so many rows are one-hot, and the
+# Why? Our explanation is this. We think that with a `gamma` of 1 many rows become one-hot early in training, and the
 # Jacobian of a one-hot row is 0 ((A10), `40_sparse_attention`). Once a sparse map has put all weight on one word, no
 # gradient reaches the scores of this row. The softmax has a gradient for every word. So we tried flatter maps (sweep
 # `translation_flatter`). With `gamma: 4` and captions from French, all four sparse maps are level with softmax or ahead
-# of it, as in the paper, and about nine of ten weights are still exactly 0.
+# of it, as in the paper. The share of zeros cannot confirm our explanation, because about nine of ten weights are
+# exactly 0 after training with either `gamma` (section 1).
 #
 # On e-mails all models are weak. The ROUGE-1 of four maps is about 13, within half a point of softmax, and that of
 # oscarmax is about 10.

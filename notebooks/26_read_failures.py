@@ -91,11 +91,11 @@ chosen = by_correlation.drop(index="full_text", level="model", errors="ignore").
 fig, axes = figures.new_figure(2, size=(14, 5.2))
 lines = {words.get(model, model): list(zip(part.index.get_level_values(1), part, [0.0] * len(part), strict=True))
          for model, part in by_correlation["accuracy, uncorrelated"].groupby(level="model")}  # fmt: skip
-figures.draw_score_by_setting(lines, axes[0], title="Once the correlation is gone, the model is wrong",
+figures.draw_score_by_setting(lines, axes[0], title="Without the correlation, fewer answers are right",
                               xlabel="correlation in training", ylabel="accuracy, uncorrelated reviews")  # fmt: skip
 groups = {name: chosen[name] for name in shares}
 figures.draw_bars([f"{x:g}" for x in chosen.index], groups, axes[1], ylabel="share of the selected words",
-                  fmt="{:.0%}", title="Its words had said so: they speak of other aspects")  # fmt: skip
+                  fmt="{:.0%}", title="The rationale shows why: words of other aspects")  # fmt: skip
 axes[1].set_xlabel("correlation in training")
 figures.save_figure(fig, folder / "figures", "correlation")
 figures.show(fig)

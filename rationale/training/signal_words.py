@@ -129,14 +129,14 @@ class SignalWords:
         Returns
         -------
         accuracy, rate (share of selected words), precision (share of selected words that are signals), words (selected
-        per text), and `kept`, bool [num_texts, length]: the signals that are selected.
+        per text), and two of bool [num_texts, length]: `signals`, and `kept`, the signals that are selected.
         """
         texts = self.new_texts(num_texts, 2, length, copies)
         output, signal = model(texts.tokens, texts.mask), is_signal(texts)
         kept = output.z != 0
         found = {"accuracy": model.head.score(output.prediction, texts.target).mean(), "rate": kept.float().mean()}
         found |= {"precision": (kept & signal).sum() / kept.sum().clamp(min=1), "words": kept.sum(1).float().mean()}
-        return {name: value.item() for name, value in found.items()} | {"kept": kept & signal}
+        return {name: value.item() for name, value in found.items()} | {"signals": signal, "kept": kept & signal}
 
 
 def is_signal(texts: Batch[Tensor]) -> Tensor:
