@@ -467,10 +467,10 @@ kept = pd.DataFrame([shares.tolist() for shares in where.values()], columns=fift
 bars = {f"unselected words {how}": kept[learned["mode"] == mode].mean().tolist()
         for mode, how in OF_MODE.items() if (learned["mode"] == mode).any()}  # fmt: skip
 least, most = kept["first fifth"].agg(["min", "max"])
-of_last = pd.DataFrame([last_ones[key].tolist() for key in where], columns=fifths).loc[learned.index].mean().fillna(0).tolist()
-finding = (f"{least:.0%} to {most:.0%} of what a model keeps is in the first fifth, and not {of_last[0]:.0%}"
+of_last = pd.DataFrame([shares.tolist() for shares in last_ones.values()], columns=fifths).loc[learned.index].mean()
+finding = (f"{least:.0%} to {most:.0%} of what a model keeps is in the first fifth, and not {of_last.iloc[0]:.0%}"
            if len(learned) else "No model has learned the task")  # fmt: skip
-figures.draw_bars(fifths, bars | {"as many, the last ones": of_last}, ax, title=finding,
+figures.draw_bars(fifths, bars | {"as many, the last ones": of_last.fillna(0).tolist()}, ax, title=finding,
                   ylabel="share of the kept signals", fmt="{:.0%}")  # fmt: skip
 figures.save_figure(fig, folder, "positions")
 fig

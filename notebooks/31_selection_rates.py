@@ -108,13 +108,16 @@ points = {
 
 # %% tags=["figure"]
 fig, ax = figures.new_figure(size=(10, 5.5))
-half = {name: min(rows, key=lambda row: abs(row[0] - 0.5)) for name, rows in points.items() if name != "attention"}
-half = {name: row for name, row in half.items() if abs(row[0] - 0.5) < 0.05}  # only these read about as much
+half = {}  # the height of each line at half of the words, if its runs select less than that and more
+for name, rows in points.items():
+    rates, accuracies_at, _ = zip(*sorted(rows), strict=True)
+    if rates[0] <= 0.5 <= rates[-1]:
+        half[name] = np.interp(0.5, rates, accuracies_at)
 if len(half) > 2:  # name the best of many lines by its model
-    best = max(half, key=lambda name: half[name][1])
+    best = max(half, key=half.get)
     half = {f"the best of {len(half)} lines, {best.partition(', ')[0]},": half[best]}
-title = ", ".join(f"{name} {accuracy:.1%} ({rate:.0%})" for name, (rate, accuracy, _) in half.items())
-title = f"Near half of the words: {title}" if title else "Full text"
+title = ", ".join(f"{name} {accuracy:.1%}" for name, accuracy in half.items())
+title = f"The lines at half of the words: {title}" if title else "Accuracy at each share of selected words"
 figures.draw_score_against_rate(points, ax, band, title=title, ylabel="accuracy (SST, test)")
 export.figure(fig, "accuracy_against_rate")
 
