@@ -475,8 +475,8 @@ assert more_needed == (draws_needed[8] > draws_needed[0]), "`more_needed` is not
 # z_t}{\partial o_t} = \mathbb 1[0 < z_t < 1]. \tag{C8}$$
 #
 # The draw is not smooth where it meets 0 or 1, because it has a kink there. But it has no jump, and a random $u_t$ hits
-# a kink with probability 0, so (C7) still holds. The step of section 1 has a jump, and for a jump (C7) fails, as you
-# will see in section 5 of `03_hardkuma`.
+# a kink with probability 0, so you may still use (C7). The step of section 1 has a jump, and for a jump (C7) fails, as
+# you will see in section 5 of `03_hardkuma`.
 #
 # At a score of 0 a quarter of the draws is exactly 0 and a quarter exactly 1. The other half lies between, and there
 # the derivative is 1. Our predictor accepts such numbers, because the function of section 1 only adds and multiplies

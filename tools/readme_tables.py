@@ -420,9 +420,7 @@ def own_texts_table(_: pd.DataFrame) -> str:
     """The table of corpora as if they were texts of one's own, in Markdown, one row per run, and what was reached."""
     table = read_own_texts()
     found = own_differences(table).set_index("run")
-    heads = (
-        "corpus,texts,encoder,reads,test,TF-IDF,beside TF-IDF,beside full text,selected,number tells,kept epoch,seed"
-    )
+    heads = "corpus,texts,encoder,reads,test,TF-IDF,beside TF-IDF,beside full text,selected,number tells,floor,kept,seed"
     rows = []
     for row in table.itertuples():
         gates = row.model != "full_text"
@@ -433,8 +431,10 @@ def own_texts_table(_: pd.DataFrame) -> str:
             cells.append(with_interval(Difference(accuracy, *wilson_interval(accuracy, row.test)), scale=100))
         cells.append(with_interval(beside_tfidf(row), scale=100))
         cells.append(with_interval(found["full"][row.run], scale=100) if gates else "")
-        told = "" if isnan(row.told) else f"{100 * row.told:.0f}° (floor {100 * row.told_without:.0f})"
-        cells += [f"{100 * row.test_rate:.1f}°" if gates else "", told]
+        cells.append(f"{100 * row.test_rate:.1f}°" if gates else "")
+        told = [] if isnan(row.told) else [row.told, row.told_without]
+        shares = [with_interval(Difference(share, *wilson_interval(share, row.test)), scale=100) for share in told]
+        cells += shares or ["", ""]
         cells += [f"{row.best_epoch} of {row.epochs}", str(row.seed)]
         rows.append(cells)
     lines = []

@@ -33,7 +33,8 @@ FINE_TUNED: dict[str, Any] = {
 # are longer than the transformer reads at once are read as a whole in the first epoch: through gates that still choose
 # at random, a predictor did not learn to read long reviews at all. In training, a second predictor reads every word
 # through the same encoder, so that the encoder and the gates go on learning from words that are hardly ever selected.
-# (`second_reads: states` needs no pass of its own. But with it, the gates became a code on reviews of hotels.)
+# (`second_reads: states` needs no pass of its own. With it, the gates became a code on reviews of hotels, and with the
+# default they did so on reviews of movies.)
 SHARED: dict[str, Any] = {"shared_encoder": True, "whole_text_epochs": None, "closeness": 1.0}
 STARTED: dict[str, Any] = {"start": "target", "selection_start": 0.9, "selection_moves": 0.7}
 # Draws that pass no gradient learn from the score function, which is noisy. With two draws of a text, each is the
