@@ -420,7 +420,7 @@ def own_texts_table(_: pd.DataFrame) -> str:
     """The table of corpora as if they were texts of one's own, in Markdown, one row per run, and what was reached."""
     table = read_own_texts()
     found = own_differences(table).set_index("run")
-    heads = "corpus,texts,encoder,reads,test,TF-IDF,beside TF-IDF,beside full text,selected,number tells,floor,kept,seed"
+    heads = "corpus,texts,encoder,reads,test,TF-IDF,beside TF-IDF,beside full text,selected,number tells,floor,kept epoch,seed"
     rows = []
     for row in table.itertuples():
         gates = row.model != "full_text"
