@@ -420,7 +420,8 @@ def own_texts_table(_: pd.DataFrame) -> str:
     """The table of corpora as if they were texts of one's own, in Markdown, one row per run, and what was reached."""
     table = read_own_texts()
     found = own_differences(table).set_index("run")
-    heads = "corpus,texts,encoder,reads,test,TF-IDF,beside TF-IDF,beside full text,selected,number tells,floor,kept epoch,seed"
+    heads = "corpus,texts,encoder,reads,test,TF-IDF,beside TF-IDF,beside full text,selected".split(",")
+    heads += ["number tells", "floor", "kept epoch", "seed"]
     rows = []
     for row in table.itertuples():
         gates = row.model != "full_text"
@@ -461,7 +462,7 @@ def own_texts_table(_: pd.DataFrame) -> str:
     lines.append(f"Of the {len(planned)} runs of the sweep, {len(wanted)} have not been made.")
     if pairs:
         lines.append(f"There is no run yet of {' and of '.join(f'{corpus} with {name}' for corpus, name in pairs)}.")
-    return f"{markdown(heads.split(','), rows)}\n\n{' '.join(lines)}\n\n{agreement_table(table)}"
+    return f"{markdown(heads, rows)}\n\n{' '.join(lines)}\n\n{agreement_table(table)}"
 
 
 def agreement_table(table: pd.DataFrame) -> str:
