@@ -464,7 +464,7 @@ if settles:
 fig, ax = figures.new_figure(size=(10, 4.8))
 fifths = ["first fifth", "second", "third", "fourth", "last fifth"]
 kept = pd.DataFrame([shares.tolist() for shares in where.values()], columns=fifths).loc[learned.index]
-bars = {f"unselected words {how}": kept[learned["mode"] == mode].mean().tolist()
+bars = {f"other words {how}": kept[learned["mode"] == mode].mean().tolist()
         for mode, how in OF_MODE.items() if (learned["mode"] == mode).any()}  # fmt: skip
 least, most = kept["first fifth"].agg(["min", "max"])
 of_last = pd.DataFrame([shares.tolist() for shares in last_ones.values()], columns=fifths).loc[learned.index].mean()
