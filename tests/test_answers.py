@@ -389,6 +389,19 @@ def test_fit_loads_the_finished_run_of_the_same_settings_and_texts_and_refuses_a
         rationale.fit(path, folder=folder, **SMALL, seed=5)
 
 
+def test_fit_does_not_replace_an_unfinished_run_whose_texts_have_changed(tmp_path, monkeypatch):
+    path, folder, rows = tmp_path / "r.csv", tmp_path / "run", reviews(60)
+    write_table(path, rows)
+    monkeypatch.setattr("rationale.runs.fit.save_own", lambda *_: sys.exit("killed"))
+    with pytest.raises(SystemExit):
+        rationale.fit(path, folder=folder, **SMALL)
+    before = {file.name: file.read_bytes() for file in folder.iterdir()}
+    write_table(path, [row | {"label": "pos" if i % 7 else "neg"} for i, row in enumerate(rows)])
+    with pytest.raises(BadInput, match="run holds an unfinished run, and .*r.csv has changed since it began"):
+        rationale.fit(path, folder=folder, **SMALL)
+    assert {file.name: file.read_bytes() for file in folder.iterdir()} == before, "nothing is lost"
+
+
 def test_fit_loads_the_finished_run_of_a_data_set_on_the_hub_unless_its_revision_is_another(tmp_path, monkeypatch):
     datasets, folder = pytest.importorskip("datasets"), tmp_path / "run"
     parts = saved_parts(datasets, {"train": reviews(60)})

@@ -173,6 +173,12 @@ def test_a_rationale_whose_number_of_words_tells_the_answer_is_a_code():
     assert notes_about(result(evaluation(800, 1000, mixed, answers, (torch.arange(1000) % 5 > 0).double()))) == []
 
 
+def test_a_perfect_score_of_few_texts_says_that_they_are_few():
+    assert own_notes.why_few(1.0, 0.0, 22, "accuracy").startswith("too few texts: dev accuracy is 1 ± 0.15 (95 %)")
+    assert own_notes.why_few(0.0, 0.0, 2, "accuracy").startswith("too few texts: dev accuracy is 0 ± 0.66 (95 %)")
+    assert own_notes.why_few(1.0, 0.0, 100, "accuracy") == ""
+
+
 def test_what_a_number_tells_is_learned_on_other_texts_than_it_is_asked_about():
     generator = torch.Generator().manual_seed(0)
     counts = torch.randint(0, 90, (400,), generator=generator)

@@ -73,6 +73,14 @@ def test_one_line_says_how_a_training_ended():
     )
     line = rule.describe_end(rows[:3], best_of(rows[:3], rule), 4)
     assert line.startswith("still improving at the last epoch, 3: dev accuracy 0.7 (epoch 3) is kept; a larger number")
+    rates = [0.2, 0.2, 0.2, 0.2, 0.2, 0.2, 0.5]
+    better = history([*SCORES[:6], 0.75], rates)
+    line = rule.describe_end(better, best_of(better, rule), 4)
+    assert line.endswith("not better in 4 more epochs whose rate is as near to the target (dev accuracy 0.75 (epoch 7) "
+                         "has a rate that is not)")  # fmt: skip
+    falls = history([0.8, 0.6], [0.5, 0.2])
+    line = rule.describe_end(falls, best_of(falls, rule), 4)
+    assert line.startswith("not known to have converged at the last epoch, 2: dev accuracy 0.6 (epoch 2) is kept for ")
     off = history(SCORES, [0.5] * 7)
     outside = (
         "not converged at the last epoch, 7: the rate of no epoch is within 0.05 of the target 0.2; try more epochs"

@@ -3,6 +3,7 @@
 Every file that is read is also recorded (`digests.recorded`), so that a run knows later whether its data changed.
 """
 
+import codecs
 import gzip
 import json
 import lzma
@@ -136,9 +137,11 @@ def decoded(content: bytes, where: Path | str, first: int = 1) -> str:
     except UnicodeDecodeError as error:
         line = first + error.object[: error.start].count(b"\n")
         byte = error.object[error.start]
+        is_wide = content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))  # what Excel calls Unicode text
+        convert = "iconv -f utf-16 -t utf-8" if is_wide else "iconv -f cp1252 -t utf-8, if it is from Windows"
         raise BadInput(
             f"{where}:{line}: not text in UTF-8 (byte 0x{byte:02x}); accepted: UTF-8; save it as such (CSV UTF-8) or "
-            "convert it (iconv -f cp1252 -t utf-8, if it is from Windows)"
+            f"convert it ({convert})"
         ) from None
 
 

@@ -199,7 +199,8 @@ def main(argv: list[str] | None = None, execute: Execute | None = None) -> int:
         print(printable(str(error), "\n\t", colours=True), file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        print("\ninterrupted; the same command continues from the last checkpoint, if any", file=sys.stderr)
+        same = "the same command without --again" if args.again else "the same command"
+        print(f"\ninterrupted; {same} continues from the last checkpoint, if any", file=sys.stderr)
         return 128 + (received[0] if received else signal.SIGINT)
     finally:
         for number, handler in before.items():

@@ -13,6 +13,7 @@ import torch
 import yaml
 
 from rationale.data.read import Labelled, read_extraction
+from rationale.digests import changed as changed_files
 from rationale.digests import reading
 from rationale.errors import BadInput, excerpt, shown
 from rationale.files import write_text
@@ -88,7 +89,7 @@ def _refuse_another_run(folder: Path, there: str, p: OwnTextSettings) -> None:
 
 
 def _refuse_other_settings(folder: Path, p: OwnTextSettings) -> None:
-    """Refuse to replace an unfinished run that had other settings."""
+    """Refuse to replace an unfinished run that had other settings, or that has read what a file holds no longer."""
     facts = facts_of_checkpoint(folder / UNFINISHED)
     if facts is None:
         return
@@ -98,6 +99,10 @@ def _refuse_other_settings(folder: Path, p: OwnTextSettings) -> None:
     if unlike:
         what = f"holds an unfinished run with other settings ({unlike})"
         raise BadInput(f"folder: {shown(folder)} {what}; accepted: the same settings, or another folder")
+    other = changed_files(facts["files"])
+    if other:
+        what = f"holds an unfinished run, and {other[0]} has changed since it began"
+        raise BadInput(f"folder: {shown(folder)} {what}; accepted: another folder, or the old file put back")
 
 
 def _plain(value: Any) -> Any:

@@ -120,11 +120,14 @@ def _intact(path: Path) -> tuple[dict[str, Tensor], dict]:
 
 
 def facts_of_checkpoint(path: Path) -> dict | None:
-    """The parameters that a checkpoint was written with, and its history; None if there is none, or it is damaged."""
+    """What a checkpoint was written with: parameters, history and the digests of the files that were read.
+
+    None if there is no checkpoint, or it is damaged.
+    """
     try:
         with safe_open(path, "pt") as file:
             facts = json.loads(file.metadata()["facts"])
-        return {name: facts[name] for name in ("parameters", "history")}
+        return {name: facts[name] for name in ("parameters", "history")} | {"files": facts.get("files", {})}
     except (SafetensorError, LookupError, AttributeError, TypeError, ValueError, OSError, RuntimeError):
         return None
 

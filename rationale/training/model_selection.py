@@ -117,9 +117,15 @@ class ModelSelection:
         """One line on whether training has converged; the parameters are those of `has_converged`."""
         since = len(history) - best["epoch"]
         if self.has_converged(history, best, epochs):
-            return f"converged at epoch {best['epoch']}: {self._score_of(best)}, not better in {since} more epochs"
+            line = f"converged at epoch {best['epoch']}: {self._score_of(best)}, not better in {since} more epochs"
+            highest = min(history, key=self._loss)
+            if self._loss(highest) < self._loss(best) and highest["epoch"] > best["epoch"]:
+                line += f" whose rate is as near to the target ({self._score_of(highest)} has a rate that is not)"
+            return line
         if self._is_admissible(best):
             kept = f"at the last epoch, {len(history)}: {self._score_of(best)} is kept"
+            if not since and len(history) > 1 and self._loss(best) >= self._loss(history[-2]):
+                return f"not known to have converged {kept} for its rate; a larger number of epochs may help"
             if not since:
                 return f"still improving {kept}; a larger number of epochs may help"
             more = f"{since} more epoch{'s have' if since > 1 else ' has'} not changed"

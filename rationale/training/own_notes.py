@@ -13,6 +13,7 @@ from torch import Tensor
 from rationale.data.example import Example
 from rationale.errors import excerpt
 from rationale.explain.faithfulness import told_by_number
+from rationale.statistics import wilson_interval
 from rationale.training.evaluation import Evaluation
 from rationale.training.extraction import Result
 from rationale.training.tfidf import Baseline
@@ -82,6 +83,9 @@ def why_few(score: float, standard_error: float, texts: int, metric: str) -> str
         Number of dev texts.
     """
     width = SIGMAS * standard_error
+    if metric == "accuracy" and score in (0.0, 1.0):  # then this is 0, however few the texts are
+        low, high = wilson_interval(score, texts)
+        width = high - low
     limit = WIDE if metric == "accuracy" else WIDE_ERROR * score
     if texts > 1 and width <= limit:
         return ""
