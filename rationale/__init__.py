@@ -56,7 +56,8 @@ def fit(data: str | Path, folder: str | Path | None = None, threads: int = 1, **
         Computing threads. Another number of threads gives slightly different weights.
     settings
         The columns `text`, `label` and `rationale`, and all other settings of the notebook, such as `selection=0.2`,
-        `epochs=8` and `seed=1` (`python -m rationale.runs 17_train_own_texts --list`).
+        `epochs=8` and `seed=1`. They are the fields of `rationale.training.settings.OwnTextSettings`, and in a clone of
+        the repository, `python -m rationale.runs 17_train_own_texts --list` shows them.
 
     Returns
     -------

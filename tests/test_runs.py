@@ -341,8 +341,14 @@ def test_a_wrong_parameter_stops_it_before_anything_is_written(tiny, item, part)
 
 
 def test_a_misspelt_notebook_is_named_with_those_that_exist(tmp_path):
-    with pytest.raises(BadInput, match="98_train_stt: no such notebook"):
+    with pytest.raises(BadInput, match="98_train_stt: no such notebook, give a .py file or one of 12_train_sst"):
         run("98_train_stt", outputs=tmp_path)
+
+
+def test_without_the_repository_a_notebook_is_said_to_be_in_a_clone(tmp_path, monkeypatch):
+    monkeypatch.setattr("rationale.runs.workspace.root", lambda: tmp_path)
+    with pytest.raises(BadInput, match="17_train_own_texts: no such notebook; the notebooks are in a clone"):
+        workspace.notebook_path("17_train_own_texts")
 
 
 @pytest.mark.parametrize(

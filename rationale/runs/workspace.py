@@ -73,13 +73,15 @@ def notebook_path(notebook: str | Path) -> Path:
     Raises
     ------
     BadInput
-        If there is no such notebook; the message names similar ones.
+        If there is no such notebook; the message names similar ones, or says where notebooks are.
     """
     folder, given = root() / "notebooks", Path(notebook)
     for path in (given, folder / given.name, folder / f"{given.name}.py"):
         if path.suffix == ".py" and is_file(path):
             return path.resolve()
     known = sorted(path.stem for path in folder.glob("*.py"))
+    if not known:  # the package was installed without the rest of the repository
+        raise BadInput(f"{notebook}: no such notebook; the notebooks are in a clone of the repository, call this there")
     close = difflib.get_close_matches(given.stem, known, n=3, cutoff=0.4)
     raise BadInput(f"{notebook}: no such notebook, give a .py file or one of {', '.join(close or known)}")
 

@@ -113,7 +113,9 @@ def _classes(cells: Sequence[str], counts: Counter[str], numbers: dict[str, Any]
             f"{_place(cells, single[0], where)}the label {excerpt(single[0])} in {told} occurs once{others}; {advice}"
         )
     shown = ", ".join(f"{cut(name, 30)} ({counts[name]:,})" for name in names[:12]) + ", ..." * (len(names) > 12)
-    other = " (head=scores: scores)" if all(number is not None for number in numbers.values()) else ""
+    other = (
+        " (give head=scores to read them as scores)" if all(number is not None for number in numbers.values()) else ""
+    )
     note = f"{told} holds {len(names)} classes: {shown}{other}"
     spellings: dict[str, list[str]] = {}
     for name in names:
