@@ -302,7 +302,7 @@ if is_ours:
 # of them, and by the gold rationale it is no mistake to select them. But it is not the reason for the selection,
 # because the model never sees the gold rationale.
 #
-# A comma is never in the gold rationale of these reviews, where the only punctuation marks are colons, as in *look :
+# A comma is never in the gold rationale of these reviews. The only punctuation marks in it are colons, as in *look :
 # awful*. But most selected punctuation marks stand beside a selected opinion word, and they change the score little. So
 # the third answer explains them best. One opinion, with the words that strengthen, weaken or negate it, nearly tells
 # the score, as you see in the next table. As the printed line shows, the selected opinion words alone are fewer than

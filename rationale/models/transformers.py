@@ -143,8 +143,8 @@ def load_any_encoder(
 def multiplying_in_bfloat16(device: torch.device) -> Iterator[None]:
     """While the block runs, matrices are multiplied in bfloat16; but on a CPU, attention stays in float32.
 
-    The fused attention of PyTorch has a backward pass that takes up to four times as long on a CPU in bfloat16 as in
-    float32 (`make bench`), where its softmax is more exact, too.
+    On a CPU, the backward pass of PyTorch's fused attention takes several times as long in bfloat16 as in float32 on
+    short texts, and a training step is slower with it (`make bench`). In float32, its softmax is more exact, too.
     """
     with torch.autocast(device.type, torch.bfloat16), _AttentionInFloat32() if device.type == "cpu" else nullcontext():
         yield

@@ -118,9 +118,9 @@ class ModelSelection:
         since = len(history) - best["epoch"]
         if self.has_converged(history, best, epochs):
             line = f"converged at epoch {best['epoch']}: {self._score_of(best)}, not better in {since} more epochs"
-            highest = min(history, key=self._loss)
-            if self._loss(highest) < self._loss(best) and highest["epoch"] > best["epoch"]:
-                line += f" whose rate is as near to the target ({self._score_of(highest)} has a rate that is not)"
+            other = min(history, key=self._loss)  # without regard to its rate
+            if self._loss(other) < self._loss(best) and other["epoch"] > best["epoch"]:
+                line += f" whose rate is as near to the target ({self._score_of(other)} has a rate that is not)"
             return line
         if self._is_admissible(best):
             kept = f"at the last epoch, {len(history)}: {self._score_of(best)} is kept"
