@@ -71,9 +71,11 @@ explore: .venv/explore ## the explorers as a page in the browser: sliders, your 
 	$(INSTALL) '.[explore]'
 	@touch $@
 
+run: export FLAGS_IN_MAKE = with make, a flag stands in PARAMS: make run NOTEBOOK=... PARAMS="... --again"
 run: setup   ## one run: make run NOTEBOOK=12_train_sst PARAMS="params/sst/hardkuma.yaml selection=0.4 vectors=glove.6B.50d seed=2"
 	@$(RUN) $(NOTEBOOK) $(PARAMS)
 
+own: export FLAGS_IN_MAKE = with make: PARAMS=--again; OWN_NAME=another in place of --name
 own: setup   ## a model of your own texts: make own DATA=reviews.csv TEXT=body LABEL=stars (PARAMS="selection=0.1 seed=2", OWN_NAME=second)
 	@[ -n "$$DATA" ] || [ -z "$$TEXT$$LABEL" ] || { echo "TEXT and LABEL are columns of a file, give it too: make own DATA=reviews.csv TEXT=body LABEL=stars" >&2; exit 2; }
 	@name=$${OWN_NAME:-$$($(BIN)python -c '$(NAME_IT)' $(notdir $(PARAMS)))}; \

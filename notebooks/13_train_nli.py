@@ -135,13 +135,15 @@ figures.show_source(shown.forward)
 # model if we shut all cells. The difference between `accuracy` and `accuracy_shut` tells you how much the open cells
 # contribute.
 #
-# With a map, we also measure whether words share their weight, for the pairs of each label. `grouped_1` is about the
-# pairs of label 1. It is the share of the attended hypothesis words that have the weight of another word of their row,
-# and for `segments_1` the other word has to be a neighbour. A row whose weights are all equal does not count.
+# With a map, we also measure whether words share their weight, for the pairs of each label. *Grouped* is the share of
+# the attended hypothesis words that have the weight of another word of their row. For *segments* the other word has to
+# be a neighbour. A row whose weights are all equal does not count.
 
 # %%
 result = training.train_aligner(p, splits, num_outputs, folder)
 scores = saved.save_run(folder, result, p, labels)
+for note in training.notes_about(result, names=labels):
+    print(f"note: {note}")
 if corpus_read.own is not None:
     corpus_read.own.save(folder)  # the splits of pairs of your own
 
@@ -171,7 +173,9 @@ figures.save_figure(fig, folder / "figures", "history")
 figures.show(fig)
 
 # %%
-figures.show_table(pd.DataFrame({name: scores[name] for name in ("dev", "test")}), digits=4, index="measure")
+by_label = {f"{what}_{k}": f"{what}, {name}" for what in ("grouped", "segments") for k, name in enumerate(labels)}
+table = pd.DataFrame({name: scores[name] for name in ("dev", "test")}).rename(by_label)
+figures.show_table(table, digits=4, index="measure")
 
 # %% [markdown]
 # ## 4. Alignments
@@ -233,7 +237,7 @@ if p.model != "recurrent":
         mean = table.loc[table["word"] == word, "weight"].mean()
         assert abs(of_null[word] - mean) < 1e-5, f"`{word}`: the mean of its weights is {mean:.3f}"
     weights = ", ".join(f"{of_null[word]:.3f} ({figures.token_in_words(word)})" for word in common)
-    print(f"The mean weights on NULL are {weights}. Your guess was {guess}.")
+    print(f"The mean weights on NULL are {weights}. Your guess was \"{guess}\".")
 
 # %% [markdown]
 # ## Summary

@@ -285,7 +285,8 @@ assert of_epochs.min() > 0.02 and of_epochs.max() < 0.9, "in no run have the gat
 #
 # You need not tune the constraint to the size of your file. We compute its weights from your labels and from the
 # number of training steps per epoch (`multiplier_rate` and `quadratic` are null). So the rate should end within about
-# a tenth of `selection`.
+# a tenth of `selection`. With a few hundred texts there are few steps, and the rate may end farther away. Then a note
+# tells you so.
 
 # %% [markdown]
 # ## 4. Read

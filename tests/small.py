@@ -22,7 +22,7 @@ PARAMETERS = FirstSettings().model_dump() | {
     "train_vectors": False, "left": -0.1, "right": 1.1, "rule": "argmax",
     "selection": 0.4, "transitions": None, "dynamics": "signed", "measure": "expected", "measure_every": 2,
     "multiplier_init": 0.0, "multiplier_rate": 0.1, "quadratic": 20.0, "smoothing": 0.8,
-    "multiplier_min": None, "constraint_from": 1, "selection_start": None, "selection_moves": 0.0,
+    "multiplier_min": None, "constraint_from": 1, "selection_start": None, "selection_moves": 0.0, "per_text": False,
     "batch_size": 16, "bucketed": True, "epochs": 4, "learning_rate": 0.01, "min_learning_rate": 1e-5,
     "weight_decay": 1e-5, "clip_norm": 5.0, "model_choice": "within_tolerance", "tolerance": 0.05,
     "device": "cpu", "tensorboard": False,

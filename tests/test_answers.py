@@ -348,6 +348,27 @@ def test_fit_refuses_to_replace_an_unfinished_run_of_other_settings_and_continue
     assert "resumed after epoch 2 of 2" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("is_kept", [True, False])
+def test_fit_says_where_an_interrupted_run_continues(tmp_path, monkeypatch, capsys, is_kept):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("rationale.runs.fit.save_own", interrupted)
+    path, folder = write_table(tmp_path / "r.csv", reviews(60)), tmp_path / "run"
+    with pytest.raises(KeyboardInterrupt):
+        rationale.fit(path, folder=folder if is_kept else None, **SMALL)
+    told = "note: interrupted after epoch 2; the same call continues from there\n"
+    assert (told in capsys.readouterr().out) == is_kept, "without a folder, nothing is kept"
+
+
+def test_fit_names_the_notebook_of_pairs_and_what_to_do_with_a_file_that_is_no_table(tmp_path):
+    path = write_table(tmp_path / "pairs.csv", [row | {"second": "it is good"} for row in reviews(60)])
+    with pytest.raises(BadInput, match="fit: second: fit trains on single texts; pairs are for the notebook 13_train"):
+        rationale.fit(path, second="second")
+    with pytest.raises(BadInput, match=r"array.json: .json is no table; accepted: .* write one object per line"):
+        rationale.fit("array.json")
+
+
 def test_fit_makes_the_run_that_the_steps_of_the_notebook_make_to_the_last_bit(tmp_path):
     path = write_lines(tmp_path / "reviews.jsonl", reviews(80))
     fitted = rationale.fit(path, folder=tmp_path / "fitted", **SMALL, seed=5)

@@ -19,10 +19,11 @@ LINES = """() => [...document.querySelectorAll('.given')].map(given => {
     while (walk.nextNode()) {
         const around = walk.currentNode.parentElement, size = parseFloat(getComputedStyle(around).fontSize);
         if (around.closest('.MJX_Assistive_MathML, .tag, script')) continue;
-        if (size < .8 * parseFloat(getComputedStyle(around.closest('.math')).fontSize)) continue;
+        if (size < .8 * parseFloat(getComputedStyle(around.closest('.math > span')).fontSize)) continue;
         const range = document.createRange();
         range.selectNodeContents(walk.currentNode);
         const { left, top, bottom } = range.getBoundingClientRect(), edge = (bottom - top) / 3;
+        if (bottom - top > 2 * size) continue;  // of the fonts of large brackets, which reach into the lines above
         if (walk.currentNode.data.trim()) {
             letters.push({ left, top: top + edge, bottom: bottom - edge, text: walk.currentNode.data });
         }

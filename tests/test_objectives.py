@@ -465,6 +465,69 @@ def test_the_constraint_of_a_training_step_has_the_target_of_that_step():
     assert objective.train().variant is not None
 
 
+def logs_of(rates: list[float]) -> tuple[Tensor, Tensor]:
+    rate = torch.tensor(rates, dtype=torch.float64)
+    return rate.log(), (-rate).log1p()
+
+
+def test_the_constraint_on_each_text_is_the_mean_of_what_each_text_alone_would_cost():
+    held, each = Constraint(0.2, quadratic=7.0), Constraint(0.2, quadratic=7.0, per_text=True)
+    for constraint in (held, each):
+        constraint.multiplier += 0.3
+    log_rates, log_rests = logs_of([0.1, 0.2, 0.7])
+    term = each(log_rates, log_rests, torch.tensor([50, 9, 5]))
+    alone = [held(value, rest) for value, rest in zip(log_rates, log_rests, strict=True)]
+    assert term.item() == pytest.approx(sum(alone).item() / 3, rel=1e-12)
+
+
+def test_the_constraint_on_each_text_moves_texts_towards_the_target_whose_mean_is_on_it():
+    rate = torch.tensor([0.1, 0.3], dtype=torch.float64, requires_grad=True)
+    for per_text, signs in ((True, [-1.0, 1.0]), (False, [0.0, 0.0])):
+        constraint = Constraint(0.2, quadratic=7.0, per_text=per_text)
+        logs = (rate.log(), (-rate).log1p()) if per_text else (rate.mean().log(), (-rate.mean()).log1p())
+        (grad,) = torch.autograd.grad(constraint(*logs, torch.tensor([50, 50])), rate)
+        assert grad.mul(1e6).round().sign().tolist() == signs
+
+
+def test_a_text_of_few_words_may_keep_one_of_them():
+    each = Constraint(0.2, quadratic=7.0, per_text=True)
+    for words, target in ((1, 0.5), (2, 0.5), (3, 1 / 3), (5, 0.2), (40, 0.2)):
+        assert each(*logs_of([target]), torch.tensor([words])).item() == pytest.approx(0, abs=1e-12), words
+        assert each(*logs_of([target / 2]), torch.tensor([words])) > 0, words
+    most = Constraint(0.8, quadratic=7.0, per_text=True)
+    assert most(*logs_of([0.8]), torch.tensor([1])).item() == pytest.approx(0, abs=1e-12), "a target above 1/2"
+
+
+def test_a_training_step_holds_each_text_whatever_stands_in_the_padding():
+    p = parameters(selection=0.2, per_text=True, dropout=0.0)
+    model, objective = model_of(dropout=0.0).eval(), build_objective(p, steps_per_epoch=2, epochs=4).eval()
+    objective.selection.multiplier += 0.3
+    output = model(BATCH.tokens, BATCH.mask)
+    gates, constraint = output.gates.log_prob_nonzero, objective.selection
+    costs = []
+    for row, mask in zip(gates, BATCH.mask, strict=True):
+        rate = row[mask].double().exp().mean().item()
+        target = max(0.2, min(1 / int(mask.sum()), 0.5))
+        c = target * (1 - target) * (math.log(rate / (1 - rate)) - math.log(target / (1 - target)))
+        costs.append(0.3 * c + constraint.quadratic / 2 * c**2)
+    result = objective.loss(output, BATCH, model.head)
+    assert (result.loss - result.parts["task"]).item() == pytest.approx(sum(costs) / len(costs), rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"per_text": True}, "per_text: true is not accepted without a target"),
+        ({"per_text": True, "selection": 0.2, "dynamics": "authors", "multiplier_init": 0.1}, "per_text: true is not "),
+    ],
+)
+def test_only_a_signed_constraint_with_a_target_holds_each_text(changes, message):
+    with pytest.raises(BadInput, match=message):
+        ExtractionSettings.checked(changes)
+    with pytest.raises(ValueError, match="per_text: got True, accepted is False"):
+        Constraint(0.2, "authors", multiplier=0.1, per_text=True)
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [

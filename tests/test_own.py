@@ -369,6 +369,27 @@ def test_copies_of_a_text_stay_in_one_split_and_are_counted(tmp_path):
     assert "30 texts repeat another one; copies stay in one split" in read.notes
 
 
+def test_a_truth_value_that_is_written_in_two_ways_is_noticed(tmp_path):
+    rows = [{"text": f"a film {i}", "label": label} for i, label in enumerate([1, True, 0, False] * 5)]
+    note = read_own(settings(write_lines(tmp_path / "t.jsonl", rows))).notes[0]
+    assert "4 classes" in note and "; 1 and true may mean the same, and are different classes" in note
+    rows = [{"text": f"a film {i}", "label": label} for i, label in enumerate([1, 0] * 10)]
+    assert "may mean" not in read_own(settings(write_lines(tmp_path / "u.jsonl", rows))).notes[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "is_clause"),
+    [("这部电影真的非常好看，我很喜欢。", True), ("这 部 电影 真 的 非常 好看", False),
+     ("a 这部电影真的非常好看 b c", False),
+     ("ภาพยนตร์เรื่องนี้สนุกมากจริงๆ", True), ("ภาพยนตร์ เรื่องนี้ สนุก มาก", False), ("a warm film", False)],
+)  # fmt: skip
+def test_texts_without_spaces_between_words_are_noticed(tmp_path, text, is_clause):
+    rows = [{"text": f"{text} " * (i // 2 + 1), "label": ("neg", "pos")[i % 2]} for i in range(20)]
+    rows = [row | {"text": row["text"] + "!" * (row["label"] == "pos")} for row in rows]
+    notes = read_own(settings(write_lines(tmp_path / "t.jsonl", rows))).notes
+    assert any("one gate selects all of such a clause" in note for note in notes) == is_clause
+
+
 def test_texts_with_two_labels_and_labels_that_differ_in_case_are_named(tmp_path):
     rows = reviews(40)
     contradicted = [*rows, rows[0] | {"label": rows[1]["label"]}]

@@ -38,10 +38,11 @@ def evaluation(right: int, texts: int, z=None, answers=None, score=None) -> Eval
     return Evaluation({metric: values.mean().item()}, torch.zeros(texts, 2), z, answer, error)
 
 
-def result(dev: Evaluation, test: Evaluation | None = None, has_gates: bool = True, labels=1) -> Result:
-    """A run with these evaluations; all its texts have one label."""
+def result(dev: Evaluation, test: Evaluation | None = None, has_gates: bool = True, labels=1, **facts) -> Result:
+    """A run with these evaluations, of an extractor unless `facts` say otherwise; all its texts have one label."""
     head = Classes(1, 2) if dev.answer.dtype == torch.long else Scores(1, 1)
-    model = SimpleNamespace(head=head, has_gates=has_gates, reads_pieces=False)
+    facts = {"task": "extraction", "unit": "text", "position": "word", "reads_pieces": False} | facts
+    model = SimpleNamespace(head=head, has_gates=has_gates, **facts)
     evaluations = {"dev": dev, "test": test or dev}
     splits = {name: [Example(("a",) * 5, labels)] * len(part.z) for name, part in evaluations.items()}
     return Result(model, None, splits, evaluations, [], {})
@@ -80,7 +81,8 @@ def test_too_few_texts_are_told_by_the_interval_of_the_dev_score():
     error = np.std([1] * 15 + [0] * 5, ddof=1) / 20**0.5
     needed = math.ceil(20 * (1.96 * error / 0.08) ** 2)
     assert note.startswith(f"too few texts: dev accuracy is 0.75 ± {1.96 * error:.2g} (95 %) with 20 texts; label more")
-    assert f"dev needs about {needed} for ± 0.08" in note and needed > 100
+    wanted = f"label more: for ± 0.08 dev needs about {needed}, and all splits together {2 * needed}"
+    assert note.endswith(wanted) and needed > 100, "dev and test are equally large here, and there is no train"
     assert notes_about(result(evaluation(15 * needed // 20, needed))) == []
 
 
@@ -114,14 +116,17 @@ def test_a_class_that_is_never_the_answer_is_named_with_its_number_of_texts():
     known = result(evaluation(960, 1000, answers=labels.where(labels < 2, 0)))
     known.splits["dev"] = [Example(("a",), label) for label in labels.tolist()]
     (note,) = notes_about(known, names=["bad", "good", "so, so", "unknown"])
-    assert note.startswith("the class 'so, so' (36 texts) is never the answer to dev, which has 1,000 texts")
+    assert note.startswith(
+        "the answer to none of the 1,000 texts of dev is the class 'so, so' (36 texts of dev have it)"
+    )
     assert "; give class_weight=balanced, or label more texts of it" in note
     known.model.head.class_weights = torch.ones(4)
-    assert "texts; label more texts of it" in notes_about(known)[0], "the classes have weights already"
+    assert "have it); label more texts of it" in notes_about(known)[0], "the classes have weights already"
     known.evaluations["dev"].answer[-1] = 2
     assert notes_about(known) == [], "a single answer is one, and four texts are too few to miss a class"
     several = own_notes.why_missed(labels * 0 + 1, torch.tensor([0, 1, 2, 3, 4] * 200))
-    assert several.startswith("the classes 0 (200 texts), 2 (200 texts), 3 (200 texts), and 1 more are never")
+    classes = ", ".join(f"{i} (200 texts of dev have it)" for i in (0, 2, 3))
+    assert f"is one of the classes {classes}, and 1 more; give" in several
 
 
 def test_a_model_that_is_worse_than_the_baseline_says_by_how_much_and_what_to_do():
@@ -139,6 +144,32 @@ def test_a_model_with_a_pretrained_encoder_is_not_told_to_take_one():
     worse.model.reads_pieces = True
     (note,) = notes_about(worse, baseline(800, 1000))
     assert "encoder=" not in note and "vectors=" not in note and "give more epochs" in note
+
+
+def test_a_run_that_stopped_by_itself_is_not_told_to_take_more_epochs_alone():
+    stopped = result(evaluation(600, 1000))
+    stopped.converged = 7
+    (note,) = notes_about(stopped, baseline(800, 1000))
+    assert "encoder=minilm, stop_after=0 and more epochs or a larger selection" in note
+    stopped.model.has_gates = False
+    (note,) = notes_about(stopped, baseline(800, 1000))
+    assert note.endswith("encoder=minilm or stop_after=0 and more epochs"), "it has no selection"
+
+
+def test_notes_about_pairs_name_pairs_and_cells_and_no_setting_that_pairs_lack():
+    of_pairs = {"task": "alignment", "unit": "pair", "position": "cell"}
+    (note,) = notes_about(result(evaluation(15, 20), **of_pairs))
+    assert note.startswith("too few pairs: dev accuracy is 0.75 ±") and "with 20 pairs; label more" in note
+    shut = [torch.zeros(6)] * 1000
+    (note,) = notes_about(result(evaluation(800, 1000, shut), **of_pairs))
+    assert "no cell is selected in 100% of the dev pairs" in note
+    labels = torch.tensor([0, 1] * 480 + [2] * 40)
+    missed = result(evaluation(960, 1000, answers=labels.where(labels < 2, 0)), **of_pairs)
+    missed.splits["dev"] = [Example(("a",), label) for label in labels.tolist()]
+    (note,) = notes_about(missed)
+    assert "the answer to none of the 1,000 pairs" in note and "class_weight" not in note
+    constant = own_notes.why_constant(labels * 0, labels, own_notes.advice_for(missed), "pair")
+    assert "of its 1,000 pairs" in constant and "encoder=" not in constant and "vectors=" in constant
 
 
 @pytest.mark.parametrize(("error", "worse"), [(0.105, True), (0.3, False)])
@@ -174,9 +205,9 @@ def test_a_rationale_whose_number_of_words_tells_the_answer_is_a_code():
 
 
 def test_a_perfect_score_of_few_texts_says_that_they_are_few():
-    assert own_notes.why_few(1.0, 0.0, 22, "accuracy").startswith("too few texts: dev accuracy is 1 ± 0.15 (95 %)")
-    assert own_notes.why_few(0.0, 0.0, 2, "accuracy").startswith("too few texts: dev accuracy is 0 ± 0.66 (95 %)")
-    assert own_notes.why_few(1.0, 0.0, 100, "accuracy") == ""
+    assert own_notes.why_few(1.0, 0.0, 22, "accuracy", 220).startswith("too few texts: dev accuracy is 1 ± 0.15 (95 %)")
+    assert own_notes.why_few(0.0, 0.0, 2, "accuracy", 1000).startswith("too few texts: dev accuracy is 0 ± 0.66 (95 %)")
+    assert own_notes.why_few(1.0, 0.0, 100, "accuracy", 1000) == ""
 
 
 def test_what_a_number_tells_is_learned_on_other_texts_than_it_is_asked_about():

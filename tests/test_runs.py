@@ -359,6 +359,15 @@ def test_a_name_that_is_no_folder_name_is_refused(tiny, name):
         go(tiny, name=name)
 
 
+def test_a_message_that_names_a_flag_says_how_make_gives_it(tiny, monkeypatch, capsys):
+    hint = "with make: OWN_NAME=another in place of --name"
+    monkeypatch.setenv("FLAGS_IN_MAKE", hint)
+    assert __main__.main([str(tiny), "--name", "lab", "--outputs", str(tiny.parent)]) == 2
+    assert capsys.readouterr().err.endswith(f", give another name ({hint})\n")
+    assert __main__.main([str(tiny), "unknown=1", "--outputs", str(tiny.parent)]) == 2
+    assert hint not in capsys.readouterr().err, "no flag is named"
+
+
 def test_a_mistake_found_by_the_notebook_is_one_line_and_leaves_nothing(tiny):
     process = start(tiny, "vectors=bad")
     out, err = process.communicate()

@@ -173,6 +173,30 @@ def test_pairs_are_read_from_two_columns(paired, capsys, tmp_path):
     assert plain[0]["hypothesis"][1:] == ["it", "is", "good"] and plain[1]["prediction"] is None
 
 
+def test_the_alignment_of_a_pair_stands_in_each_form_of_its_answer(paired, capsys, tmp_path):
+    rows = [{"text": "a Warm film", "second": "It is good"}, {"text": "", "second": ""}]
+    path = str(write_table(tmp_path / "t.csv", rows))
+    plain = json.loads(told(capsys, paired, "--file", path, "--jsonl")[1].splitlines()[0])
+    weights = [row[1:] for row in plain["z"][1:]]  # behind NULL on both sides
+    assert any(z for row in weights for z in row), "else nothing is tested here"
+    starts = [(0, 1), (2, 6), (7, 11)], [(0, 2), (3, 5), (6, 10)]
+    wanted = [[*starts[0][i], *starts[1][j], z] for i, row in enumerate(weights) for j, z in enumerate(row) if z > 0]
+
+    places, blank = csv.DictReader(told(capsys, paired, "--file", path, "--csv", "--spans")[1].splitlines())
+    assert "rationale" not in places and json.loads(places["alignment"]) == wanted and blank["alignment"] == "[]"
+    words, blank = csv.DictReader(told(capsys, paired, "--file", path, "--csv")[1].splitlines())
+    parts = words["alignment"].split(" | ")
+    assert [part.split(": ")[0] for part in parts] == ["a", "Warm", "film"] and blank["alignment"] == ""
+    assert all(f"({max(row):.2f})" in part for row, part in zip(plain["z"][1:], parts, strict=True))
+    objects = json.loads(told(capsys, paired, "--file", path, "--jsonl", "--spans")[1].splitlines()[0])
+    first = objects["alignment"][0]
+    assert "rationale" not in objects and set(first) == {"first", "second", "weight"}
+    assert rows[0]["text"][first["first"]["start"] : first["first"]["end"]] == first["first"]["text"]
+    lines = [line for line in told(capsys, paired, "--file", path, "--spans")[1].splitlines() if line]
+    assert len(lines) == 2 + len(wanted), "a line per answer, and one per two aligned words"
+    assert lines[1].split()[0] == "0-1" and "It" in lines[1] and lines[1].endswith(f"({wanted[0][-1]:.2f})")
+
+
 def test_a_column_of_a_file_of_lines_is_refused(labelled, lines, capsys):
     code, out, err = told(capsys, labelled, "--file", lines, "--column", "body")
     assert (code, out) == (2, "") and "--column body: only for --file with a table; accepted are .csv" in err

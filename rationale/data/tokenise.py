@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable
 from functools import lru_cache
 from itertools import chain, islice
+from unicodedata import category
 
 BETWEEN = "|||"  # stands between the sentences of a pair
 CLITIC = r"(?<=\w)(n't|'(?:s|re|ve|ll|d|m)\b)"
@@ -12,6 +13,10 @@ ATTACHED = rf"(?i:{CLITIC})|\w[,;:!?)\"]+(?!\S)|\b[a-z]{{4,}}\.(?!\S)|\w\.\s*$|(
 # Characters that are shown as one: the two letters of a flag, or a symbol with its variants (a colour of skin, a form),
 # which zero-width joiners may join to further ones.
 _VARIANT = "[\ufe0e\ufe0f\u20e3\U0001f3fb-\U0001f3ff]"
+# A letter with what stands on or around it, which `\w` does not count: accents, the vowels of Hindi or Thai, and the
+# joiners inside Persian words.
+_MARKS = "".join(c for c in map(chr, range(0x300, 0x10000)) if category(c)[0] == "M" and not re.match(_VARIANT, c))
+_WORD = rf"\w+(?:[{_MARKS}\u200c\u200d]+\w*)*"
 _FLAG = "[\U0001f1e6-\U0001f1ff]"
 SYMBOL = rf"{_FLAG}{{2}}|[^\w\s]{_VARIANT}*(?:\u200d[^\w\s]{_VARIANT}*)*"
 TOKEN = rf"""(?ix)
@@ -19,7 +24,7 @@ TOKEN = rf"""(?ix)
     | n't | 'n' | '(?:s|re|ve|ll|d|m|em|til|\d\ds?)\b               # clitics and clipped words
     | \b(?:Mr|Mrs|Ms|Dr|Jr|Sr|St|Prof|Bros|vs|etc)\.               # abbreviations
     | (?:\b\w\.){{2,}} | \b[A-HJ-Z]\.(?=\s+\S)                    # initials
-    | \w+(?:(?:[-'./&]|(?<=\d),(?=\d))\w+)* | {SYMBOL}             # words and numbers, single marks
+    | {_WORD}(?:(?:[-'./&]|(?<=\d),(?=\d)){_WORD})* | {SYMBOL}             # words and numbers, single marks
 """
 
 
@@ -41,7 +46,7 @@ def tokenise(text: str) -> list[str]:
 _CLITIC = r"n't\b|'(?:s|m|d|re|ve|ll)\b"
 _TOKEN = re.compile(
     rf"{_CLITIC}"
-    r"|\w+(?:(?:-|(?<=\d)[.,:/](?=\d))\w+)*"  # words and numbers: well-made, 1,000, 9/10
+    rf"|{_WORD}(?:(?:-|(?<=\d)[.,:/](?=\d)){_WORD})*"  # words and numbers: well-made, 1,000, 9/10
     r"|\.\.\.|--|[^\w\s]"  # marks
 )
 _ATTACHED = re.compile(rf"(?<=\w)({_CLITIC})")

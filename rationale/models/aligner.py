@@ -261,7 +261,8 @@ class Aligner(nn.Module):
         (on a CPU). False: it is computed for each occurrence, with the same result.
     """
 
-    task, aligns, predicts_when_shut = "alignment", True, True
+    task, unit, position, reads_pieces = "alignment", "pair", "cell", False
+    aligns, predicts_when_shut = True, True
     fast = True
     vectors: Tensor
 
@@ -380,7 +381,8 @@ class RecurrentPair(nn.Module):
     Source: Bastings et al. 2019, app. B; Bowman et al. 2015.
     """
 
-    task, aligns, has_gates, predicts_when_shut = "alignment", False, False, False
+    task, unit, position, reads_pieces = "alignment", "pair", "cell", False
+    aligns, has_gates, predicts_when_shut = False, False, False
     floats_per_position = 1  # per cell: the mask; the states of words are few beside it
     selector = None
     vectors: Tensor

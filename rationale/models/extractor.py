@@ -170,7 +170,7 @@ class Extractor(nn.Module):
         read every word already. This costs next to nothing, but the gates learn from it only through what they share.
     """
 
-    task, predicts_when_shut = "extraction", False
+    task, unit, position, predicts_when_shut = "extraction", "text", "word", False
     vectors: Tensor
 
     def __init__(

@@ -61,6 +61,10 @@ class RationaleModel(Trainable, Protocol[Read]):
     ----------
     task : str
         What the model is trained for; it also chooses the builder that loads a saved run: "extraction" or "alignment".
+    unit, position : str
+        What the model reads, "text" or "pair"; and what a gate belongs to, "word" or "cell".
+    reads_pieces : bool
+        Whether the model reads word pieces through a pretrained encoder.
     has_gates : bool
         Whether `Output.gates` is a distribution. A model without gates has neither constraints nor prices.
     predicts_when_shut : bool
@@ -72,10 +76,15 @@ class RationaleModel(Trainable, Protocol[Read]):
     """
 
     task: str
+    unit: str
+    position: str
     predicts_when_shut: bool
 
     @property
     def head(self) -> Head: ...
+
+    @property
+    def reads_pieces(self) -> bool: ...
 
     @property
     def has_gates(self) -> bool: ...

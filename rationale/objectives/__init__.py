@@ -9,6 +9,7 @@ from rationale.objectives.penalties import (
     expected_transitions,
     guidance,
     log_mean,
+    log_means,
     masked_mean,
     openness_entropy,
 )
@@ -32,6 +33,7 @@ __all__ = [
     "guidance",
     "leave_one_out",
     "log_mean",
+    "log_means",
     "masked_mean",
     "openness_entropy",
     "score_function",

@@ -42,6 +42,10 @@ class ConstraintSettings(Settings):
         0.0, "share of the constraint's epochs in which the target moves from selection_start to selection", "[0, 1)"
     )
 
+    per_text: bool = setting(
+        False, "whether the rate of each text is held, at one word or more, and not only the mean over texts"
+    )
+
     @property
     def first_target(self) -> float | None:
         """The share of words to keep in the first training step."""
@@ -63,6 +67,10 @@ class ConstraintSettings(Settings):
         yield Refusal(
             self.dynamics == "authors" and self.gap_max is not None, "gap_max", "with dynamics authors", "null"
         )
+        each, accepted = self.per_text and self.selection is None, "false, or a number for selection"
+        yield Refusal(each, "per_text", "without a target", accepted, meaningless=True)
+        wrong, accepted = self.per_text and self.dynamics == "authors", "false, or dynamics=signed"
+        yield Refusal(wrong, "per_text", "with dynamics authors", accepted)
         least, most = self.multiplier_min, self.multiplier_max
         crossed = least is not None and most is not None and least > most
         yield Refusal(crossed, "multiplier_min", f"with multiplier_max {most}", "null, or a number up to it")
@@ -112,11 +120,15 @@ class Constraint(nn.Module):
     A predictor that has to learn from a few words, which are chosen at random at first, may learn to use any words.
     With a target that falls, it has read most words before, and the words that it needs least are dropped first.
 
+    With `per_text`, c is computed for each text, and the term is its mean over texts, eq. (S19). So no text may select
+    far more or far fewer words than the others, and their number tells less about the answer. A text of T words keeps
+    at least one: its target is max(target, min(1/T, 1/2)). The multiplier follows the mean rate as before.
+
     In both rules, the multiplier and the averages are buffers (saved, but not parameters of the optimiser), and
     `update` changes them in training mode only. Call `update` before `forward`, as the authors do.
 
-    Source: eqs. (S6), (S8)-(S11), notebooks/06_hold_a_rate.py; eq. (S18), notebooks/07_decide_and_depend.py; Bastings
-    et al. 2019, sec. 4; Rezende and Viola 2018.
+    Source: eqs. (S6), (S8)-(S11), notebooks/06_hold_a_rate.py; eqs. (S18)-(S19), notebooks/07_decide_and_depend.py;
+    Bastings et al. 2019, sec. 4; Rezende and Viola 2018.
 
     Parameters
     ----------
@@ -142,6 +154,8 @@ class Constraint(nn.Module):
         Target of the first training step; None: `target`.
     moves : int, >= 0
         Training steps until the target is `target`.
+    per_text : bool
+        Whether the rate of each text is held; `signed` only.
 
     Raises
     ------
@@ -178,6 +192,7 @@ class Constraint(nn.Module):
         smallest: float = -math.inf,
         first: float | None = None,
         moves: int = 0,
+        per_text: bool = False,
     ):
         super().__init__()
         if dynamics not in DYNAMICS:
@@ -198,6 +213,9 @@ class Constraint(nn.Module):
             raise ValueError(f"smallest: got {smallest}, accepted are numbers up to largest, {largest}")
         if dynamics == "authors" and not multiplier > 0:
             raise ValueError(f"multiplier: got {multiplier}, accepted is a start > 0 for dynamics 'authors'")
+        if per_text and dynamics == "authors":
+            raise ValueError("per_text: got True, accepted is False for dynamics 'authors'")
+        self.per_text = per_text
         self.final, self.first, self.moves = target, target if first is None else first, moves
         self.dynamics, self.step = dynamics, step
         self.at_step(0)
@@ -256,18 +274,26 @@ class Constraint(nn.Module):
         gap = self.gap.clamp(-self.largest_gap, self.largest_gap)
         self.multiplier.add_(self.step * gap).clamp_(self.smallest, self.largest)
 
-    def forward(self, log_value: Tensor, log_rest: Tensor) -> Tensor:
-        """The term to add to the loss.
+    def forward(self, log_value: Tensor, log_rest: Tensor, sizes: Tensor | None = None) -> Tensor:
+        """The term to add to the loss, [].
 
         Parameters
         ----------
-        log_value, log_rest : []
-            Logarithms of the differentiable rate of this batch and of one minus this rate, each computed in log space.
+        log_value, log_rest : [], or [B] with `per_text`
+            Logarithms of the differentiable rate of this batch (or of each text) and of one minus this rate, each
+            computed in log space.
+        sizes : int [B] or None
+            With `per_text`, the number of words of each text.
         """
         multiplier, gap = self.multiplier.to(log_value.dtype), self.gap.to(log_value.dtype)
         if self.dynamics == "authors":
             value = log_value.exp()
             return multiplier * (value - value.detach() + gap)
+        if self.per_text:
+            assert sizes is not None
+            target = (1 / sizes.to(log_value.dtype)).clamp(self.target, max(self.target, 0.5))
+            violation = target * (1 - target) * (log_value - log_rest - target.logit())
+            return (multiplier * violation + self.quadratic / 2 * violation.square()).mean()
         odds = math.log(self.target) - math.log1p(-self.target)
         violation = self.target * (1 - self.target) * (log_value - log_rest - odds)
         return multiplier * violation + self.quadratic / 2 * violation.square()

@@ -32,6 +32,7 @@ from rationale.objectives.penalties import (
     expected_transitions,
     guidance,
     log_mean,
+    log_means,
     openness_entropy,
 )
 from rationale.objectives.score_function import BASELINES, ScoreFunctionSettings, leave_one_out, score_function
@@ -261,7 +262,12 @@ class RationaleObjective(nn.Module):
                 parts[name] = log_value.detach().exp()
             defined = name == "rate" or mask.shape[1] > 1  # a text of one word has no switches
             if constraint is not None and defined and not counts:
-                terms.append(constraint(log_value, log_rest))
+                if constraint.per_text:
+                    gates = output.required_gates()
+                    logs_of_each = [log_means(log, mask) for log in (gates.log_prob_nonzero, gates.log_prob_zero)]
+                    terms.append(constraint(*logs_of_each, mask.sum(1)))
+                else:
+                    terms.append(constraint(log_value, log_rest))
         return terms
 
     def _acting(self, constraint: Constraint | None) -> Constraint | None:
@@ -408,7 +414,9 @@ def build_objective(
     whole = remedies.whole_text_epochs or 0
     free = max(held.constraint_from - 1, whole)  # epochs before the constraints act
 
-    def constraint(target: float | None, by_step: bool, first: float | None = None) -> Constraint | None:
+    def constraint(
+        target: float | None, by_step: bool, first: float | None = None, per_text: bool = False
+    ) -> Constraint | None:
         if target is None:
             return None
         largest = math.inf if held.multiplier_max is None else held.multiplier_max
@@ -431,10 +439,11 @@ def build_objective(
             smallest=smallest,
             first=first,
             moves=0 if first is None else round(held.selection_moves * (epochs - free) * steps_per_epoch),
+            per_text=per_text,
         )
 
     return RationaleObjective(
-        selection=constraint(held.selection, held.measure == "training", held.selection_start),
+        selection=constraint(held.selection, held.measure == "training", held.selection_start, held.per_text),
         transitions=constraint(TransitionSettings.of(p).transitions, by_step=True),
         measure=held.measure,
         every=held.measure_every,

@@ -143,6 +143,12 @@ def log_mean(log_values: Tensor, mask: Tensor) -> Tensor:
     return torch.where(mask, shares, -math.inf).logsumexp((0, 1))
 
 
+def log_means(log_values: Tensor, mask: Tensor) -> Tensor:
+    """Logarithm of the mean over real tokens of each text, [B]; see `log_mean`."""
+    _same_shape(log_values, mask)
+    return torch.where(mask, log_values, -math.inf).logsumexp(1) - mask.sum(1).log()
+
+
 def openness_entropy(log_prob_nonzero: Tensor, log_prob_zero: Tensor) -> Tensor:
     """Entropy, in nats, of whether a gate is open, [...] and [...] -> [...].
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import yaml
 
-from rationale.errors import command, printable, shown
+from rationale.errors import BadInput, command, printable, shown
 from rationale.runs.cells import defaults, parameters_cell, settings_class
 from rationale.runs.environment import MOST_THREADS
 from rationale.runs.runner import Execute, RunFailed, run
@@ -24,6 +24,7 @@ from rationale.runs.watch import OnlyNotes
 from rationale.runs.workspace import notebook_path, read_if_there, root
 from rationale.settings import accepts, components, show
 
+FLAG = re.compile(r"--(again|name|outputs)\b")  # of those that messages name
 HELP = """\
 examples
   python -m rationale.runs --list                           the notebooks
@@ -195,6 +196,9 @@ def main(argv: list[str] | None = None, execute: Execute | None = None) -> int:
             )
             print(printable(report(folder), "\n\t", colours=True))
         return 0
+    except BadInput as error:
+        hint = os.environ.get("FLAGS_IN_MAKE", "")  # how `make` gives the flags that messages name
+        raise BadInput(f"{error} ({hint})") from None if hint and FLAG.search(str(error)) else error
     except RunFailed as error:
         print(printable(str(error), "\n\t", colours=True), file=sys.stderr)
         return 1

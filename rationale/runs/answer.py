@@ -35,6 +35,14 @@ class Span(NamedTuple):
     text: str
 
 
+class Aligned(NamedTuple):
+    """A word of the first text of a pair and one of the second, with the weight in (0, 1] that aligns them."""
+
+    first: Span
+    second: Span
+    weight: float
+
+
 @dataclass(frozen=True)
 class Answer:
     """What a model answers to one text, or to a pair of texts.
@@ -95,6 +103,33 @@ class Answer:
         words = [*self.tokens[1:], *self.second_tokens[1:]] if self.second else self.tokens  # a side begins with `NULL`
         return bool(words) and len(self.unknown) == len(words)
 
+    @property
+    def alignment(self) -> tuple[Aligned, ...]:
+        """The words of a pair whose weight is not 0; (): a single text, or a model without alignments."""
+        if not self.z or not self.second:
+            return ()
+        firsts, seconds = _words(self.text, self.tokens[1:]), _words(self.second, self.second_tokens[1:])
+        cells = zip(firsts, self.z[1:], strict=True)
+        return tuple(
+            Aligned(first, second, weight)
+            for first, weights in cells
+            for second, weight in zip(seconds, weights[1:], strict=True)
+            if weight > 0
+        )
+
+    @property
+    def aligned_words(self) -> tuple[str, ...]:
+        """Per word of the first text of a pair, the three words of the second one with the largest weights.
+
+        Each is a line such as `dog: animal (0.98), no word (0.02)`. A word that aligns with none has no line.
+        """
+        lines = []
+        for word, weights in zip(self.tokens[1:], self.z[1:] if self.second else (), strict=False):
+            pairs = [(z, "no word" if j == 0 else self.second_tokens[j]) for j, z in enumerate(weights) if z > 0]
+            if pairs:  # the first of each side is `NULL`
+                lines.append(f"{word}: " + ", ".join(f"{other} ({z:.2f})" for z, other in sorted(pairs)[:-4:-1]))
+        return tuple(lines)
+
     def _in_words(self) -> tuple[str, str, str]:
         """The answer; how it compares with the label, "" if that is not known; and the label, if it differs."""
         if self.label is not None:
@@ -132,14 +167,8 @@ class Answer:
         return f'<div class="{VERDICTS[self.is_right]}" style="{style}">{told}{shown}</div>'
 
     def _aligned_html(self) -> str:
-        """Per word of the first text of a pair, the three words of the second one with the largest weights."""
-        lines = []
-        for word, weights in zip(self.tokens[1:], self.z[1:], strict=False):  # the first of each side is `NULL`
-            pairs = [(z, "no word" if j == 0 else self.second_tokens[j]) for j, z in enumerate(weights) if z > 0]
-            most = sorted(pairs, reverse=True)[:3]
-            if most:
-                others = ", ".join(f"{html.escape(other)} ({z:.2f})" for z, other in most)
-                lines.append(f"<div>{html.escape(word)}: {others}</div>")
+        """The aligned words of a pair, to be unfolded."""
+        lines = [f"<div>{html.escape(line)}</div>" for line in self.aligned_words]
         if not lines:
             return ""
         return f"<details><summary>Aligned words, with their weights</summary>{''.join(lines)}</details>"
@@ -221,6 +250,10 @@ def named_outputs(
     probabilities = dict(zip(names, numbers, strict=True))
     label = max(probabilities, key=probabilities.__getitem__)
     return {"probabilities": probabilities, "label": label, "probability": probabilities[label]}
+
+
+def _words(text: str, tokens: Sequence[str]) -> list[Span]:
+    return [Span(start, end, text[start:end]) for start, end in token_spans(text, tokens)]
 
 
 def passages(text: str, tokens: Sequence[str], z: Sequence[float]) -> tuple[Span, ...]:

@@ -41,13 +41,19 @@ def fit(data: str | Path, folder: str | Path | None = None, threads: int = 1, **
         raise BadInput(f"data: {given} is no path; accepted: a file, a folder, or hub:owner/name{advice}")
     if type(threads) is not int or threads < 1:
         raise BadInput(f"threads: {excerpt(threads)}; accepted: a whole number from 1")
+    if "second" in settings:
+        how = 'PARAMS="corpus=pairs.csv text=premise second=hypothesis"'
+        raise BadInput(
+            f"fit: second: fit trains on single texts; pairs are for the notebook 13_train_nli, as in "
+            f"make run NOTEBOOK=13_train_nli {how}"
+        )
     given = {name: _plain(value) for name, value in settings.items()}
     p = OwnTextSettings.checked({"corpus": os.fspath(data)} | given, "fit: ")
     choose_device(p.device)
     require_words(p)
     if folder is None:
         with tempfile.TemporaryDirectory() as temporary:
-            return _fit(p, Path(temporary), threads)
+            return _fit(p, Path(temporary), threads, is_kept=False)
     if not isinstance(folder, str | os.PathLike):
         raise BadInput(f"folder: {excerpt(folder)} is no path; accepted: a folder")
     folder = Path(folder)
@@ -112,7 +118,8 @@ def _plain(value: Any) -> Any:
     return os.fspath(value) if isinstance(value, os.PathLike) else value
 
 
-def _fit(p: OwnTextSettings, folder: Path, threads: int) -> SavedRun:
+def _fit(p: OwnTextSettings, folder: Path, threads: int, is_kept: bool = True) -> SavedRun:
+    """Train in a folder; `is_kept` says whether it is there after an interruption, too."""
     before = torch.get_num_threads()
     torch.set_num_threads(threads)  # another number of threads adds numbers in another order
     try:
@@ -120,6 +127,11 @@ def _fit(p: OwnTextSettings, folder: Path, threads: int) -> SavedRun:
             texts = read_extraction(p)
             result = train_extractor(p, texts.splits, texts.head, texts.num_outputs, folder)
         save_own(folder, result, p, texts, _baseline(texts, p.class_weight))
+    except KeyboardInterrupt:
+        if is_kept and (folder / UNFINISHED).exists():
+            epochs = len(facts_of_checkpoint(folder / UNFINISHED)["history"])  # type: ignore[index]
+            print(f"\nnote: interrupted after epoch {epochs}; the same call continues from there", flush=True)
+        raise
     finally:
         torch.set_num_threads(before)
     write_text(folder / READ, json.dumps(files, indent=1) + "\n")

@@ -351,12 +351,10 @@ def _shown(row: dict, run) -> str:
         cells = [z for weights in row["z"] or () for z in weights]
         opened = f"   {sum(z != 0 for z in cells) / len(cells):.0%} of the cells are not 0" if cells else ""
         lines = [prediction + opened]
-        for word, weights in zip(row["tokens"] if cells else (), row["z"] or (), strict=True):
-            aligned = sorted(
-                ((z, other) for z, other in zip(weights, row["hypothesis"], strict=True) if z), reverse=True
-            )
-            others = "  ".join(f"{printable(other)} {z:.2f}" for z, other in aligned[:3])
-            lines.append(f"  {printable(word):>12}  {others}")
+        premise, hypothesis = (["no word", *map(printable, row[side][1:])] for side in ("tokens", "hypothesis"))
+        for word, weights in zip(premise if cells else (), row["z"] or (), strict=True):
+            aligned = sorted(((z, other) for z, other in zip(weights, hypothesis, strict=True) if z), reverse=True)
+            lines.append(f"  {word:>12}  " + "  ".join(f"{other} {z:.2f}" for z, other in aligned[:3]))
     else:
         kept = sum(z != 0 for z in row["z"]) / len(row["z"])
         color = None if sys.stdout.isatty() else False

@@ -95,7 +95,7 @@ def _refuse_existing(path: Path, overwrite: bool) -> None:
         raise BadInput(f"export: {shown(path)}: accepted is a name that ends in .onnx")
     if path.exists() and not (overwrite and _is_export(path)):
         origin = "is there already" if _is_export(path) else "was not written by an export"
-        advice = "another name, or overwrite" if _is_export(path) else "another name"
+        advice = "another name, or overwrite=True (--overwrite)" if _is_export(path) else "another name"
         raise BadInput(f"export: {shown(path)} {origin}; accepted is {advice}")
     reader = path.with_name(READER)
     if reader.exists() and not _begins_with(reader, SIGNATURE):

@@ -10,7 +10,7 @@ from typing import Any
 
 from rationale.data.own.tables import open_table
 from rationale.errors import BadInput, excerpt, printable
-from rationale.runs.answer import Answer
+from rationale.runs.answer import Aligned, Answer, Span
 from rationale.runs.answers import SavedRun
 
 Labelled = tuple[str | tuple[str, str], Any]  # a text or a pair, and its label; None: it is not known
@@ -60,19 +60,24 @@ def rows_of_table(path: Path, run: SavedRun, column: str, label: str) -> Iterato
 
 
 def as_text(answers: Iterable[Answer]) -> Iterator[str]:
-    """Per answer a line, and a line per passage: where it begins and ends, and its text."""
+    """Per answer a line, and a line per passage: where it begins and ends, and its text; or per two aligned words."""
     for answer in answers:
-        lines = [printable(str(answer))]
-        lines += [f"{start:6}-{end:<6} {printable(text)}" for start, end, text in answer.rationale]
+        lines = [printable(str(answer)), *map(_placed, answer.rationale)]
+        lines += [f"{_placed(first):30} {_placed(second)} ({z:.2f})" for first, second, z in answer.alignment]
         yield "\n".join(lines) + "\n"
 
 
 def as_json(answers: Iterable[Answer]) -> Iterator[dict]:
-    """Per answer an object with the passages instead of tokens and gates."""
+    """Per answer an object with the passages, or with the aligned words of a pair, instead of tokens and gates."""
     for answer in answers:
         row: dict = {"text": answer.text} | ({"second": answer.second} if answer.second else {})
         row |= {"label": answer.label, "probability": answer.probability} if not answer.scores else answer.scores
-        yield row | {"rationale": [span._asdict() for span in answer.rationale], "unknown": answer.unknown}
+        if answer.second:
+            pairs = [(first._asdict(), second._asdict(), weight) for first, second, weight in answer.alignment]
+            row["alignment"] = [dict(zip(Aligned._fields, pair, strict=True)) for pair in pairs]
+        else:
+            row["rationale"] = [span._asdict() for span in answer.rationale]
+        yield row | {"unknown": answer.unknown}
 
 
 def kept_cells(path: Path | None, columns: list[str]) -> tuple[list[str], Iterable[tuple]]:
@@ -100,20 +105,38 @@ def as_table(
     kept: list[str] | None = None,
     cells: Iterable[tuple] = repeat(()),
 ) -> Iterator[str]:
-    """The lines of a CSV file: text, label and probability (or a column per score), and the rationale.
+    """The lines of a CSV file: text, label and probability (or a column per score), and the rationale or the alignment.
 
     Texts stand as they were given, so that the spans fit them. The rationale is its passages with " | " between
-    them, or [[start, end], ...] with `spans`. Before all this stand the columns `kept` of the table that the texts are
-    from, with these `cells` in each row.
+    them, or [[start, end], ...] with `spans`. For a model of pairs, the last column is the alignment: a part such as
+    `dog: animal (0.98)` per aligned word, or [[start, end, start, end, weight], ...] with `spans`. Before all this
+    stand the columns `kept` of the table that the texts are from, with these `cells` in each row.
     """
     values = ["label", "probability"] if run.gives_classes else list(run.outputs)
-    yield _line([*(kept or []), "text", *["second"] * run.of_pairs, *values, "rationale"])
+    yield _line(
+        [*(kept or []), "text", *["second"] * run.of_pairs, *values, "alignment" if run.of_pairs else "rationale"]
+    )
     for answer, own in zip(answers, cells, strict=False):
         texts = [answer.text, *[answer.second] * run.of_pairs]
         given = [answer.label, answer.probability] if run.gives_classes else [answer.scores.get(x) for x in values]
-        passages = json.dumps([[start, end] for start, end, _ in answer.rationale]) if spans else ""
-        passages = passages or " | ".join(" ".join(span.text.split()) for span in answer.rationale)
-        yield _line([*own, *texts, *given, passages])
+        yield _line([*own, *texts, *given, _with_places(answer) if spans else _in_words(answer)])
+
+
+def _placed(span: Span) -> str:
+    return f"{span.start:6}-{span.end:<6} {printable(span.text)}"
+
+
+def _in_words(answer: Answer) -> str:
+    """The passages of an answer, or its aligned words."""
+    passages = (" ".join(span.text.split()) for span in answer.rationale)
+    return " | ".join(answer.aligned_words if answer.second else passages)
+
+
+def _with_places(answer: Answer) -> str:
+    """The passages of an answer as characters of its text, or its aligned words as those of both texts."""
+    if answer.second:
+        return json.dumps([[*a[:2], *b[:2], float(f"{weight:.4g}")] for a, b, weight in answer.alignment])
+    return json.dumps([[start, end] for start, end, _ in answer.rationale])
 
 
 def _line(values: list) -> str:

@@ -1,4 +1,4 @@
-"""What somebody should know about a model of their own texts before they believe its rationales.
+"""What somebody should know about a model of their own texts, or pairs of texts, before they believe its rationales.
 
 Each note is one line with the number that it rests on and with what to do. `ModelSelection.notes` has those about the
 epoch that was kept.
@@ -22,9 +22,6 @@ WIDE = 0.08  # distance from dev accuracy to the end of its 95 % interval from w
 WIDE_ERROR = 0.25  # the same for a mean squared error, as a share of it
 SIGMAS = 1.96  # that distance in standard errors
 TOLD = 0.5  # share of the answers other than the most frequent one from which on a rationale is called a code
-ADVICE = "more epochs or a larger selection"
-OF_RANDOM_WEIGHTS = f"give word vectors (vectors=), encoder=minilm, {ADVICE}"
-OF_PRETRAINED = f"give {ADVICE}"
 RARE = 5  # texts of dev that a class has at least, if it can be missed among the answers
 COLLAPSED = 0.5  # share of texts, with no word selected or with every word selected
 
@@ -42,26 +39,43 @@ def notes_about(result: Result, baseline: Baseline | None = None, names: Sequenc
     Parameters
     ----------
     result : Result
-        Of an extractor.
+        Of an extractor or of an aligner, whose notes are about pairs and cells in place of texts and words.
     baseline : Baseline or None
         On the same splits.
     names : sequence of str, or None
         Of the classes; without them, a class is named by its number.
     """
-    dev, metric = result.evaluations["dev"], result.model.head.metric  # type: ignore[union-attr]
-    advice = OF_PRETRAINED if result.model.reads_pieces else OF_RANDOM_WEIGHTS  # type: ignore[union-attr]
-    notes = [why_few(dev.metrics[metric], dev.standard_error, len(dev.z), metric)]
+    model, dev = result.model, result.evaluations["dev"]
+    assert model is not None
+    metric, unit, position, advice = model.head.metric, model.unit, model.position, advice_for(result)
+    total = sum(map(len, result.splits.values()))
+    notes = [why_few(dev.metrics[metric], dev.standard_error, len(dev.z), metric, total, unit)]
     if metric == "accuracy":
         labels = torch.tensor([example.label for example in result.splits["dev"]])
-        is_balanced = result.model.head.class_weights is not None  # type: ignore[union-attr]
-        notes.append(why_constant(dev.answer, labels, advice) or why_missed(dev.answer, labels, names, is_balanced))
+        can_balance = model.task == "extraction" and model.head.class_weights is None
+        notes.append(
+            why_constant(dev.answer, labels, advice, unit) or why_missed(dev.answer, labels, names, can_balance, unit)
+        )
     if baseline is not None:
         scores = torch.as_tensor(baseline.scores["dev"])
         notes.append(why_worse(scores_of(dev, result.splits["dev"]), scores, baseline.name, advice))
-    if result.model.has_gates:  # type: ignore[union-attr]
-        collapsed = why_collapsed(dev.z)
-        notes.append(collapsed or (why_code(dev, result.evaluations["test"]) if metric == "accuracy" else ""))
+    if model.has_gates:
+        collapsed = why_collapsed(dev.z, unit, position)
+        code = why_code(dev, result.evaluations["test"], position) if metric == "accuracy" else ""
+        notes.append(collapsed or code)
     return [note for note in notes if note]
+
+
+def advice_for(result: Result) -> str:
+    """What may help a model that has learned too little: settings that it does not have yet."""
+    model = result.model
+    assert model is not None
+    steps = ["word vectors (vectors=)"] * (not model.reads_pieces)
+    steps += ["encoder=minilm"] * (not model.reads_pieces and model.task == "extraction")
+    steps.append("more epochs" if result.converged is None else "stop_after=0 and more epochs")
+    steps += ["a larger selection"] * model.has_gates
+    *first, last = steps
+    return f"give {', '.join(first)} or {last}" if first else f"give {last}"
 
 
 def scores_of(evaluation: Evaluation, examples: Sequence[Example]) -> Tensor:
@@ -72,15 +86,17 @@ def scores_of(evaluation: Evaluation, examples: Sequence[Example]) -> Tensor:
     return -(evaluation.answer - labels).double().square().mean(1)
 
 
-def why_few(score: float, standard_error: float, texts: int, metric: str) -> str:
+def why_few(score: float, standard_error: float, texts: int, metric: str, total: int, unit: str = "text") -> str:
     """Whether there are too few dev texts to know the score well.
 
     Parameters
     ----------
     score, standard_error : float
         Of dev; the error is NaN for a single text.
-    texts : int
-        Number of dev texts.
+    texts, total : int
+        Number of texts in dev, and in all splits.
+    unit : str
+        What the model reads, "text" or "pair", here and in the functions below.
     """
     width = SIGMAS * standard_error
     if metric == "accuracy" and score in (0.0, 1.0):  # then this is 0, however few the texts are
@@ -90,13 +106,14 @@ def why_few(score: float, standard_error: float, texts: int, metric: str) -> str
     if texts > 1 and width <= limit:
         return ""
     if texts == 1 or not limit:
-        return f"too few texts: dev {metric} {score:.3g} is that of {_number(texts)}; label more texts"
+        return f"too few {unit}s: dev {metric} {score:.3g} is that of {_number(texts, unit)}; label more {unit}s"
     needed = math.ceil(texts * (width / limit) ** 2)
-    known = f"dev {metric} is {score:.3g} ± {width:.2g} (95 %) with {_number(texts)}"
-    return f"too few texts: {known}; label more, dev needs about {needed:,} for ± {limit:.2g}"
+    known = f"dev {metric} is {score:.3g} ± {width:.2g} (95 %) with {_number(texts, unit)}"
+    wanted = f"for ± {limit:.2g} dev needs about {needed:,}, and all splits together {needed * total // texts:,}"
+    return f"too few {unit}s: {known}; label more: {wanted}"
 
 
-def why_constant(answer: Tensor, label: Tensor, advice: str) -> str:
+def why_constant(answer: Tensor, label: Tensor, advice: str, unit: str = "text") -> str:
     """Whether every answer is the same class, although the labels are not.
 
     Parameters
@@ -108,11 +125,13 @@ def why_constant(answer: Tensor, label: Tensor, advice: str) -> str:
     if len(answer.unique()) > 1 or len(label.unique()) == 1:
         return ""
     right = (answer == label).double().mean().item()
-    told = f"every answer to dev is the same class, which is right for {right:.0%} of its {_number(len(label))}"
+    told = f"every answer to dev is the same class, which is right for {right:.0%} of its {_number(len(label), unit)}"
     return f"{told}: the model has learned nothing yet; {advice}"
 
 
-def why_missed(answer: Tensor, label: Tensor, names: Sequence[str] | None = None, is_balanced: bool = False) -> str:
+def why_missed(
+    answer: Tensor, label: Tensor, names: Sequence[str] | None = None, can_balance: bool = True, unit: str = "text"
+) -> str:
     """Whether a class that at least `RARE` dev texts have is never the answer.
 
     Parameters
@@ -120,19 +139,19 @@ def why_missed(answer: Tensor, label: Tensor, names: Sequence[str] | None = None
     answer, label : long [N]
     names : sequence of str, or None
         Of the classes.
-    is_balanced : bool
-        Whether the classes had weights in training already.
+    can_balance : bool
+        Whether the classes can be given weights in training, and have none yet.
     """
     counts = label.bincount()
     missed = [i for i in label.unique().tolist() if counts[i] >= RARE and not (answer == i).any()]
     if not missed:
         return ""
-    shown = [f"{excerpt(names[i]) if names else i} ({counts[i]:,} texts)" for i in missed[:3]]
+    shown = [f"{excerpt(names[i]) if names else i} ({counts[i]:,} {unit}s of dev have it)" for i in missed[:3]]
     more = f", and {len(missed) - 3} more" if len(missed) > 3 else ""
-    classes = f"the class {shown[0]} is" if len(missed) == 1 else f"the classes {', '.join(shown)}{more} are"
-    never = f"{classes} never the answer to dev, which has {_number(len(label))}"
-    advice = "" if is_balanced else "give class_weight=balanced, or "
-    return f"{never}; {advice}label more texts of {'it' if len(missed) == 1 else 'them'}"
+    classes = f"the class {shown[0]}" if len(missed) == 1 else f"one of the classes {', '.join(shown)}{more}"
+    never = f"the answer to none of the {_number(len(label), unit)} of dev is {classes}"
+    advice = "give class_weight=balanced, or " if can_balance else ""
+    return f"{never}; {advice}label more {unit}s of {'it' if len(missed) == 1 else 'them'}"
 
 
 def why_worse(mine: Tensor, other: Tensor, name: str, advice: str) -> str:
@@ -157,31 +176,37 @@ def why_worse(mine: Tensor, other: Tensor, name: str, advice: str) -> str:
     return f"worse than the baseline on dev: {scores}, {by}; do not trust these rationales yet, {advice}"
 
 
-def why_collapsed(z: Sequence[Tensor]) -> str:
+def why_collapsed(z: Sequence[Tensor], unit: str = "text", position: str = "word") -> str:
     """Whether the gates select nothing, or everything.
 
     Parameters
     ----------
     z : N texts, [T_i] each
         Gate values at test time.
+    position : str
+        What a gate belongs to, "word" or "cell", here and in the function below.
     """
     for what, hit, advice in (
-        ("no word", lambda row: not (row != 0).any(), "start=target, a larger selection or a smaller learning_rate"),
-        ("every word", lambda row: bool((row != 0).all()), "a smaller selection, start=target or more epochs"),
+        (
+            f"no {position}",
+            lambda row: not (row != 0).any(),
+            "start=target, a larger selection or a smaller learning_rate",
+        ),
+        (f"every {position}", lambda row: bool((row != 0).all()), "a smaller selection, start=target or more epochs"),
     ):
         share = sum(map(hit, z)) / len(z)
         if share >= COLLAPSED:
-            return f"the gates have collapsed: {what} is selected in {share:.0%} of the dev texts; try {advice}"
+            return f"the gates have collapsed: {what} is selected in {share:.0%} of the dev {unit}s; try {advice}"
     return ""
 
 
-def why_code(dev: Evaluation, test: Evaluation) -> str:
+def why_code(dev: Evaluation, test: Evaluation, position: str = "word") -> str:
     """Whether the number of selected words tells the answer: learned on dev, asked on test."""
     counts = [torch.tensor([int((z != 0).sum()) for z in part.z]) for part in (dev, test)]
     told, usual = told_and_usual(counts[0], dev.answer, counts[1], test.answer)
     if usual == 1 or (told - usual) / (1 - usual) < TOLD:
         return ""
-    numbers = f"the number of selected words alone tells {told:.0%} of the answers to test"
+    numbers = f"the number of selected {position}s alone tells {told:.0%} of the answers to test"
     numbers += f", the most frequent answer alone {usual:.0%}"
     return f"the rationale is a code: {numbers}; read it as no reason, and try another seed or a larger selection"
 
@@ -196,5 +221,5 @@ def told_and_usual(counts: Tensor, answers: Tensor, new_counts: Tensor, new_answ
     return told_by_number(counts, answers, new_counts, new_answers), usual
 
 
-def _number(texts: int) -> str:
-    return f"{texts:,} text{'s' * (texts != 1)}"
+def _number(number: int, unit: str) -> str:
+    return f"{number:,} {unit}{'s' * (number != 1)}"

@@ -31,6 +31,7 @@ window.MathJax = {
   messageStyle: "none",
   tex2jax: { inlineMath: [["\\(", "\\)"]], displayMath: [["\\[", "\\]"]], ignoreClass: ".*|", processClass: "arithmatex" },
   "HTML-CSS": { availableFonts: [], webFont: "STIX-Web", imageFont: null, linebreaks: { automatic: true, width: "container" },
+    matchFontHeight: false, scale: 118,  // the height of usual fonts; a browser that rounds it would move the line breaks
     styles: { "@font-face": { "font-family": "MathJax_Blank", src: "local('no font')" } } },  // in place of a file "about:blank"
   showMathMenu: false,
   AuthorInit: () => {

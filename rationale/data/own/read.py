@@ -6,7 +6,7 @@ import re
 from array import array
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -32,6 +32,9 @@ from rationale.progress import each
 NAMES = {"train": ("train",), "dev": ("dev", "validation", "valid", "val"), "test": ("test",)}  # of files of splits
 NAMES_OF_TAGS = "a|b|i|u|p|br|hr|em|h[1-6]|li|ol|ul|td|tr|img|div|pre|code|font|span|table|strong|blockquote"
 TAG = re.compile(rf"</?(?:{NAMES_OF_TAGS})(?: [^<>]*=[^<>]*)? ?/?>", re.IGNORECASE)  # of HTML: <br />, </p>
+# Letters of languages without spaces between words: Chinese and Japanese; Thai, Lao, Burmese and Khmer.
+_OF_CHINESE, _OF_THAI = "[\u3040-\u30ff\u3400-\u9fff]", "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]"
+UNSPACED, CLAUSE = re.compile(f"{_OF_CHINESE}|{_OF_THAI}"), re.compile(f"{_OF_CHINESE}{{6,}}|{_OF_THAI}{{16,}}")
 MOST_BAD = 1000  # bad rows that are counted before reading stops
 MOST_BYTES = 1 << 24  # of files that are read before a run begins, too
 
@@ -182,7 +185,7 @@ def _read(p: Any, split: Split) -> OwnTexts:
     else:
         tables, notes = _tables(p)
         parts = [_read_table(*part, p, words, split) for part in tables]
-        notes += _notes_of_skipped(parts) + _note_of_tags(parts)
+        notes += _notes_of_skipped(parts) + _note_of_tags(parts) + _note_of_clauses(words)
     empty = next((part for part in parts if not part.cells), None)
     if empty is not None:
         if empty.skipped:
@@ -455,6 +458,20 @@ def _note_of_tags(parts: list[Part]) -> list[str]:
     holds = "hold" if count > 1 else "holds"
     words = "which are words for the model; remove them from the file if a rationale should not hold them"
     return [f"{_number(count, 'text')} {holds} tags of HTML, such as {cut(tag, 40)}, {words}"]
+
+
+def _note_of_clauses(words: Collection[str]) -> list[str]:
+    """What is said if a language without spaces between words is not split into them, as Chinese and Thai.
+
+    `words` are the different words of all texts.
+    """
+    of_letters = [word for word in words if word[0].isalpha()]
+    unspaced = [word for word in of_letters if UNSPACED.match(word)]
+    long = [word for word in unspaced if CLAUSE.fullmatch(word)]
+    if not long or 2 * len(unspaced) < len(of_letters) or 5 * len(long) < len(unspaced):
+        return []
+    such = f"{len(long):,} of {len(of_letters):,} different words are as long as clauses, such as {cut(long[0], 20)}"
+    return [f"{such}: one gate selects all of such a clause; write spaces between the words of the file first"]
 
 
 def _note_of_contradictions(keys: Sequence[bytes], classes: Sequence[int]) -> list[str]:

@@ -64,13 +64,13 @@ def kind_of(path: Path | str) -> str:
 def is_own(corpus: str) -> bool:
     """Whether the setting `corpus` names texts of one's own, and no corpus of the package.
 
-    True for what has the ending of a table, for a path with a separator, for a folder in the working directory, and for
+    True for what has the ending of a file, for a path with a separator, for a folder in the working directory, and for
     a data set on the hub.
     """
     if is_on_hub(corpus):
         return True
     looks_like_path = "/" in corpus or os.sep in corpus or corpus.startswith("~")
-    return looks_like_path or kind_of(corpus) in SUFFIXES or (bool(corpus) and is_folder(corpus))
+    return looks_like_path or bool(kind_of(corpus)) or (bool(corpus) and is_folder(corpus))
 
 
 def is_on_hub(corpus: str) -> bool:
