@@ -47,7 +47,7 @@ import math
 import pandas as pd
 import torch
 from torch import nn
-from torch.nn.functional import softplus
+from torch.nn.functional import logsigmoid, softplus
 
 from rationale import figures
 from rationale.distributions import HardKuma
@@ -528,6 +528,55 @@ if settles:
     assert abs(followed[-1] - p.selection) < 0.02, "in the end the rate is at the target"
 
 # %% [markdown]
+# ### What if every text has a target?
+#
+# So far we have held the mean rate of all texts. A model can meet such a target if it selects many words of some texts
+# and few of the others. It may do so for a good reason. But if the number of words depends on the label, the number
+# alone tells the answer, and it no longer matters which words are selected. We call such a rationale a **code**
+# (section 3 of `16_failures`). A number cannot tell much if we hold the rate $r_i$ of each text. So we compute the
+# violation of (S11) for each text, and take the mean over the $B$ texts. Nobody can select less than one word of
+# a text of $T_i$ words and more than none. Therefore a short text gets a larger target $\tau_i$:
+#
+# $$\text{term} = \frac{1}{B} \sum_i \Big(\lambda\, c_i + \frac{\kappa}{2}\, c_i^2\Big), \qquad c_i = \tau_i (1 -
+# \tau_i) \big(\text{logit}\, r_i - \text{logit}\, \tau_i\big), \qquad \tau_i = \max\big(\tau,
+# \min(1 / T_i,\, 1/2)\big). \tag{S19}$$
+#
+# In this package, this is the setting `per_text`. Here are two texts of forty words. Their rates are different at
+# first, and the mean of the two is on the target. We follow the rates under both constraints, without any task:
+
+# %%
+apart = 0.75 * min(p.selection, 1 - p.selection)
+two_texts = {}
+for held, per_text in (("mean held", False), ("each text held", True)):
+    odds = torch.tensor([p.selection - apart, p.selection + apart]).logit().requires_grad_()
+    constraint, descent = Constraint(p.selection, per_text=per_text, **signed), torch.optim.SGD([odds], p.learning_rate)
+    rates = []
+    for _ in range(min(p.num_steps, 200)):
+        rates.append(odds.detach().sigmoid())
+        constraint.update(rates[-1].sum(), 2.0)
+        logs = logsigmoid(odds), logsigmoid(-odds)
+        if per_text:
+            term = constraint(*logs, torch.tensor([40, 40]))
+        else:
+            term = constraint(*(log.logsumexp(0) - math.log(2) for log in logs))
+        descent.zero_grad()
+        term.backward()
+        descent.step()
+    two_texts |= {f"{held}, text {i + 1}": torch.stack(rates)[:, i] for i in range(2)}
+
+# %% tags=["figure"]
+figures.draw_panel(figures.draw_lines, range(1, 1 + min(p.num_steps, 200)), two_texts, xlabel="training step",
+                   title="Two rates whose mean is on the target: only one constraint moves them",
+                   ylabel="share of words", target=p.selection, size=(8.5, 4.4), limits={"ylim": (0, 1)},
+                   save=folder / "each_text")
+
+# %% tags=["check"]
+for i, sign in enumerate((-1, 1)):
+    unmoved, moved = two_texts[f"mean held, text {i + 1}"], two_texts[f"each text held, text {i + 1}"]
+    assert (unmoved - (p.selection + sign * apart)).abs().max() < 1e-9, "the mean is on the target already"
+    assert not settles or abs(moved[-1] - p.selection) < 0.02, "the rate of each text reaches the target"
+
+# %% [markdown]
 # ## Summary
 #
 # - The share of words that a rule selects is not the expected rate (S13). A signed multiplier holds the one that you
@@ -537,6 +586,7 @@ if settles:
 # - The shapes of one rate lie on a curve. Gates can start on it, where their interior is widest (S15, S16, S17). We
 #   tried such a start on three corpora, and it helped on one of them.
 # - The target may also start high and fall (S18), so that the predictor reads most words before it has to do with few.
+# - If each text has its own target (S19), the number of selected words tells little about the answer.
 #
 # ## Next
 #

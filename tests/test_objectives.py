@@ -498,6 +498,21 @@ def test_a_text_of_few_words_may_keep_one_of_them():
     assert most(*logs_of([0.8]), torch.tensor([1])).item() == pytest.approx(0, abs=1e-12), "a target above 1/2"
 
 
+@pytest.mark.parametrize("measure", ["training", "expected", "selected"])
+def test_the_gap_of_each_text_is_measured_from_what_short_texts_may_keep(measure):
+    p = parameters(selection=0.2, measure=measure, measure_every=1, smoothing=0.0, dropout=0.0)
+    sizes = BATCH.mask.sum(1).double()
+    targets = (1 / sizes).clamp(0.2, 0.5)
+    surplus = ((targets - 0.2) * sizes).sum() / sizes.sum() if measure == "selected" else targets.mean() - 0.2
+    gaps = []
+    for per_text in (False, True):
+        torch.manual_seed(0)
+        objective = build_objective(SimpleNamespace(**vars(p) | {"per_text": per_text}), steps_per_epoch=2, epochs=4)
+        objective(model_of(dropout=0.0), BATCH)
+        gaps.append(objective.selection.gap.item())
+    assert gaps[0] - gaps[1] == pytest.approx(surplus.item(), abs=1e-6) and surplus > 0.01
+
+
 def test_a_training_step_holds_each_text_whatever_stands_in_the_padding():
     p = parameters(selection=0.2, per_text=True, dropout=0.0)
     model, objective = model_of(dropout=0.0).eval(), build_objective(p, steps_per_epoch=2, epochs=4).eval()

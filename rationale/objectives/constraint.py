@@ -121,8 +121,9 @@ class Constraint(nn.Module):
     With a target that falls, it has read most words before, and the words that it needs least are dropped first.
 
     With `per_text`, c is computed for each text, and the term is its mean over texts, eq. (S19). So no text may select
-    far more or far fewer words than the others, and their number tells less about the answer. A text of T words keeps
-    at least one: its target is max(target, min(1/T, 1/2)). The multiplier follows the mean rate as before.
+    far more or far fewer words than the others, and their number tells less about the answer. A text of T words may
+    keep one of them: its target is max(target, min(1/T, 1/2)). The multiplier follows the gap between the mean rate and
+    the mean of these targets, so the rate is above `target` if many texts are short.
 
     In both rules, the multiplier and the averages are buffers (saved, but not parameters of the optimiser), and
     `update` changes them in training mode only. Call `update` before `forward`, as the authors do.
@@ -237,6 +238,11 @@ class Constraint(nn.Module):
         left = 1 - min(1.0, taken / self.moves) if self.moves else 0.0
         self.target = self.final * (self.first / self.final) ** left
 
+    def targets(self, sizes: Tensor) -> Tensor:
+        """The target of each text, float64 [B], for texts of these numbers of words, int [B]; see `per_text`."""
+        least = 1 / sizes.double() if self.per_text else torch.zeros_like(sizes, dtype=torch.float64)
+        return least.clamp(self.target, max(self.target, 0.5))
+
     @torch.no_grad()
     def update(self, amount: Tensor, size: Tensor | float) -> None:
         """Add one measurement and update the multiplier; does nothing in evaluation mode.
@@ -291,7 +297,7 @@ class Constraint(nn.Module):
             return multiplier * (value - value.detach() + gap)
         if self.per_text:
             assert sizes is not None
-            target = (1 / sizes.to(log_value.dtype)).clamp(self.target, max(self.target, 0.5))
+            target = self.targets(sizes).to(log_value.dtype)
             violation = target * (1 - target) * (log_value - log_rest - target.logit())
             return (multiplier * violation + self.quadratic / 2 * violation.square()).mean()
         odds = math.log(self.target) - math.log1p(-self.target)

@@ -369,18 +369,23 @@ class RationaleObjective(nn.Module):
         texts = len(mask)
         if transitions is not None:
             transitions.update(self._switches(output, mask)[0].exp() * texts, texts)
-        if selection is not None and self.measure == "training":
-            selection.update(log_mean(output.required_gates().log_prob_nonzero, mask).exp() * texts, texts)
-        elif selection is not None and self.steps % self.every == 0:
+        if selection is None:
+            return
+        sizes = batch.mask.sum(1)
+        more = selection.targets(sizes) - selection.target if selection.per_text else None  # what short texts may keep
+        if self.measure == "training":
+            amount = log_mean(output.required_gates().log_prob_nonzero, mask).exp() * texts
+            selection.update(amount if more is None else amount - more.mean() * texts, texts)
+        elif self.steps % self.every == 0:
             with evaluating(model):  # without dropout, as at test time
                 gates = model.gates(batch.tokens, batch.mask, sample if self.measure == "expected" else None)
             assert gates is not None  # `output` had some
             if self.measure == "expected":
-                texts = len(batch.mask)
-                selection.update(log_mean(gates.log_prob_nonzero, batch.mask).exp() * texts, texts)
+                amount = log_mean(gates.log_prob_nonzero, batch.mask).exp() * len(sizes)
+                selection.update(amount if more is None else amount - more.sum(), len(sizes))
             else:
-                chosen = model.selects(gates, batch.mask) & batch.mask
-                selection.update(chosen.sum(), batch.mask.sum())
+                chosen = (model.selects(gates, batch.mask) & batch.mask).sum()
+                selection.update(chosen if more is None else chosen - (more * sizes).sum(), sizes.sum())
 
 
 def build_objective(
