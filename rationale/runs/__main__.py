@@ -198,7 +198,9 @@ def main(argv: list[str] | None = None, execute: Execute | None = None) -> int:
         return 0
     except BadInput as error:
         hint = os.environ.get("FLAGS_IN_MAKE", "")  # how `make` gives the flags that messages name
-        raise BadInput(f"{error} ({hint})") from None if hint and FLAG.search(str(error)) else error
+        if hint and FLAG.search(str(error)):
+            raise BadInput(f"{error} ({hint})") from None
+        raise
     except RunFailed as error:
         print(printable(str(error), "\n\t", colours=True), file=sys.stderr)
         return 1
