@@ -372,20 +372,20 @@ class RationaleObjective(nn.Module):
         if selection is None:
             return
         sizes = batch.mask.sum(1)
-        more = selection.targets(sizes) - selection.target if selection.per_text else None  # what short texts may keep
+        more = selection.targets(sizes) - selection.target  # what short texts may keep beyond the target
         if self.measure == "training":
             amount = log_mean(output.required_gates().log_prob_nonzero, mask).exp() * texts
-            selection.update(amount if more is None else amount - more.mean() * texts, texts)
+            selection.update(amount - more.mean() * texts, texts)
         elif self.steps % self.every == 0:
             with evaluating(model):  # without dropout, as at test time
                 gates = model.gates(batch.tokens, batch.mask, sample if self.measure == "expected" else None)
             assert gates is not None  # `output` had some
             if self.measure == "expected":
                 amount = log_mean(gates.log_prob_nonzero, batch.mask).exp() * len(sizes)
-                selection.update(amount if more is None else amount - more.sum(), len(sizes))
+                selection.update(amount - more.sum(), len(sizes))
             else:
                 chosen = (model.selects(gates, batch.mask) & batch.mask).sum()
-                selection.update(chosen if more is None else chosen - (more * sizes).sum(), sizes.sum())
+                selection.update(chosen - (more * sizes).sum(), sizes.sum())
 
 
 def build_objective(
