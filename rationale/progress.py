@@ -133,7 +133,8 @@ def describe_progress(state: Mapping[str, Any]) -> str:
         texts.append(state["phase"])
     texts += [f"{name} {state[name]:.3g}" for name in ("loss", "rate") if name in state]
     if "score" in state:
-        texts.append(f"{state['score_name']} {state['score']:.4f}")
+        of_training = "" if "epoch" in state else "last dev "  # this phase has not measured it
+        texts.append(f"{of_training}{state['score_name']} {state['score']:.4f}")
     if "seconds_left" in state:
         texts.append(f"{as_clock(state['seconds_left'])} left")
     return "  ".join(texts)

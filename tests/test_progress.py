@@ -93,7 +93,7 @@ def test_a_report_reads_as_one_line():
     state |= {"rate": 0.0612, "score": 0.015, "score_name": "mse", "seconds_left": 3725}
     assert describe_progress(state) == ("epoch 3/18  batch 40/94  loss 0.0312  rate 0.0612  mse 0.0150  1:02:05 left")
     assert describe_progress({"phase": "faithfulness", "score": 0.5, "score_name": "accuracy"}) == (
-        "faithfulness  accuracy 0.5000"
+        "faithfulness  last dev accuracy 0.5000"
     )
 
 
