@@ -14,7 +14,7 @@ from small import parameters
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from rationale.data import Batch
+from rationale.data import Batch, Example
 from rationale.distributions import Bernoulli, HardConcrete, HardKuma
 from rationale.errors import BadInput
 from rationale.models import build_extractor
@@ -32,6 +32,7 @@ from rationale.objectives import (
     steps_to_multiplier,
 )
 from rationale.objectives.constraint import ConstraintSettings
+from rationale.training import extraction, train_extractor
 from rationale.training.settings import ExtractionSettings
 
 # --- penalties
@@ -496,6 +497,26 @@ def test_a_text_of_few_words_may_keep_one_of_them():
         assert each(*logs_of([target / 2]), torch.tensor([words])) > 0, words
     most = Constraint(0.8, quadratic=7.0, per_text=True)
     assert most(*logs_of([0.8]), torch.tensor([1])).item() == pytest.approx(0, abs=1e-12), "a target above 1/2"
+
+
+def test_the_mean_target_of_texts_is_over_texts_or_over_words_and_the_last_one():
+    sizes, each = torch.tensor([1, 3, 16]), Constraint(0.2, per_text=True, first=0.9, moves=100)
+    assert each.target == 0.9, "it moves"
+    assert each.mean_target(sizes, of_words=False) == pytest.approx((1 / 2 + 1 / 3 + 0.2) / 3, rel=1e-12)
+    assert each.mean_target(sizes, of_words=True) == pytest.approx((1 / 2 + 1 + 3.2) / 20, rel=1e-12)
+    assert Constraint(0.2).mean_target(sizes, of_words=True) == pytest.approx(0.2, rel=1e-12)
+
+
+def test_an_epoch_is_kept_by_the_mean_target_of_its_texts(tmp_path, monkeypatch):
+    used, choose = [], extraction.ModelSelection
+    monkeypatch.setattr(
+        extraction, "ModelSelection", lambda *args, **options: used.append(options) or choose(*args, **options)
+    )
+    splits = {name: [Example(("a",) * n, n % 2) for n in (1, 2, 3, 16)] for name in ("train", "dev", "test")}
+    for measure, target in (("expected", (1 / 2 + 1 / 2 + 1 / 3 + 0.2) / 4), ("selected", (0.5 + 1 + 1 + 3.2) / 22)):
+        p = parameters(selection=0.2, per_text=True, measure=measure, epochs=1)
+        train_extractor(p, splits, "classes", 2, tmp_path / measure)
+        assert used[-1]["target"] == pytest.approx(target, rel=1e-12)
 
 
 @pytest.mark.parametrize("measure", ["training", "expected", "selected"])

@@ -240,8 +240,22 @@ class Constraint(nn.Module):
 
     def targets(self, sizes: Tensor) -> Tensor:
         """The target of each text, float64 [B], for texts of these numbers of words, int [B]; see `per_text`."""
+        return self._targets(sizes, self.target)
+
+    def mean_target(self, sizes: Tensor, of_words: bool) -> float:
+        """The rate of texts that are all at their final targets: the mean over texts, or the share of all words.
+
+        Parameters
+        ----------
+        sizes : int [B]
+            Numbers of words.
+        """
+        targets = self._targets(sizes, self.final)
+        return ((targets * sizes).sum() / sizes.sum() if of_words else targets.mean()).item()
+
+    def _targets(self, sizes: Tensor, target: float) -> Tensor:
         least = 1 / sizes.double() if self.per_text else torch.zeros_like(sizes, dtype=torch.float64)
-        return least.clamp(self.target, max(self.target, 0.5))
+        return least.clamp(target, max(target, 0.5))
 
     @torch.no_grad()
     def update(self, amount: Tensor, size: Tensor | float) -> None:

@@ -270,12 +270,17 @@ def train(
     if tolerance is None:  # only texts with a target have something to be tolerant about
         tolerance = adaptive_tolerance(p.selection or 1.0, len(batches["dev"].examples))
     warmup = math.ceil(PriceSettings.of(p).warmup) + (RemedySettings.of(p).whole_text_epochs or 0)
+    rate = getattr(p, "kept_by", None) or (SELECTED if p.measure == "selected" else EXPECTED)
+    target = p.selection if objective.selection is not None else None
+    if objective.selection is not None and objective.selection.per_text:  # above it, if many texts are short
+        sizes = torch.cat([batch.mask.sum(1) for batch in batches["dev"].in_order()])
+        target = objective.selection.mean_target(sizes, of_words=rate == SELECTED)
     selection = ModelSelection(
         p.model_choice,
         score=f"dev_{model.head.chosen_by}",
         higher_is_better=model.head.higher_is_better,
-        rate=getattr(p, "kept_by", None) or (SELECTED if p.measure == "selected" else EXPECTED),
-        target=p.selection if objective.selection is not None else None,
+        rate=rate,
+        target=target,
         tolerance=tolerance,
         patience=max(p.patience, AUTHORS_PATIENCE if p.model_choice == "authors" else warmup),
     )
