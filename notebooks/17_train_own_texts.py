@@ -346,7 +346,8 @@ assert moved < 1e-5 or p.model == "attention", "the predictor reads nothing but 
 #   near 0, the other words would have been enough, too.
 # - *Count tells* is the share of the answers that you can predict from the number of selected words alone. The *share
 #   of the most frequent answer* is what you reach if you always guess the most frequent answer. If the first is far
-#   above the second, the rationale is a code. Then it matters little which words it contains.
+#   above the second, the rationale is a code. Then it matters little which words it contains. On SST, this no longer
+#   happened when the rate of each text was held (`per_text=true`; section 13 of `31_selection_rates`).
 # - *Calibration error* compares the probability of the answers with the share of them that are right, in groups of
 #   texts with similar probabilities.
 

@@ -208,7 +208,8 @@ def why_code(dev: Evaluation, test: Evaluation, position: str = "word") -> str:
         return ""
     numbers = f"the number of selected {position}s alone tells {told:.0%} of the answers to test"
     numbers += f", the most frequent answer alone {usual:.0%}"
-    return f"the rationale is a code: {numbers}; read it as no reason, and try another seed or a larger selection"
+    advice = "try per_text=true, another seed or a larger selection"
+    return f"the rationale is a code: {numbers}; read it as no reason, and {advice}"
 
 
 def told_and_usual(counts: Tensor, answers: Tensor, new_counts: Tensor, new_answers: Tensor) -> tuple[float, float]:
