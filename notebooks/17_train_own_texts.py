@@ -156,10 +156,10 @@ if not is_own(p.corpus):
 # training there is also a second predictor, which reads every word through the same encoder (`closeness`; you know it
 # from `16_failures`). With it, MiniLM became more accurate on SST, and an epoch took nearly twice as long. It could
 # also predict from the states of the selector, at no extra cost (`second_reads=states`). This helped on long reviews of
-# movies, but on reviews of hotels the gates became a code, as they did with the default on movies. (What a code is, you
-# see in section 5.) If most of your texts are longer than what the encoder reads at once, the predictor even reads
-# every word in the first epoch (`whole_text_epochs`), because it did not learn to read long reviews through gates that
-# still choose at random.
+# movies, but on reviews of hotels the gates became a code. With the default they became one on movies, and with one
+# seed on hotels. (What a code is, you see in section 5.) If most of your texts are longer than what the encoder reads
+# at once, the predictor even reads every word in the first epoch (`whole_text_epochs`), because it did not learn to
+# read long reviews through gates that still choose at random.
 #
 # `python -m rationale.runs 17_train_own_texts --list` shows you both defaults of each setting. If the line says that
 # the model still improves or is not known to have converged, give more `epochs`. On a CPU, a transformer takes minutes
