@@ -236,7 +236,7 @@ if p.model != "recurrent":
     for word in common:
         mean = table.loc[table["word"] == word, "weight"].mean()
         assert abs(of_null[word] - mean) < 1e-5, f"`{word}`: the mean of its weights is {mean:.3f}"
-    weights = ", ".join(f"{of_null[word]:.3f} ({figures.token_in_words(word)})" for word in common)
+    weights = ", ".join(f"{of_null[word]:.3f} for {figures.token_in_words(word)}" for word in common)
     print(f"The mean weights on NULL are {weights}. Your guess was \"{guess}\".")
 
 # %% [markdown]
