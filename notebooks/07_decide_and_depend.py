@@ -534,8 +534,9 @@ if settles:
 # and few of the others. It may do so for a good reason. But if the number of words depends on the label, the number
 # alone tells the answer, and it no longer matters which words are selected. We call such a rationale a **code**
 # (section 3 of `16_failures`). A number cannot tell much if we hold the rate $r_i$ of each text. So we compute the
-# violation of (S11) for each text, and take the mean over the $B$ texts. Nobody can select less than one word of
-# a text of $T_i$ words and more than none. Therefore a short text gets a larger target $\tau_i$:
+# violation of (S11) for each text, and take the mean over the $B$ texts. One word is the least that a model can select
+# if it selects anything. So a text of $T_i$ words may keep at least one of them, and its target $\tau_i$ is larger if
+# it is short:
 #
 # $$\text{term} = \frac{1}{B} \sum_i \Big(\lambda\, c_i + \frac{\kappa}{2}\, c_i^2\Big), \qquad c_i = \tau_i (1 -
 # \tau_i) \big(\text{logit}\, r_i - \text{logit}\, \tau_i\big), \qquad \tau_i = \max\big(\tau,
