@@ -82,6 +82,11 @@ def excerpt(value: object, length: int = 80) -> str:
     return cut(repr(value), length)
 
 
+def counted(number: int, noun: str) -> str:
+    """A number with its noun: "1 text", "2,000 texts"."""
+    return f"{number:,} {noun}{'s' * (number != 1)}"
+
+
 def without_middle(text: str, length: int = LONGEST_LINE) -> str:
     """A text with dots in place of its middle if it is longer than `length`: a long path stands at the beginning of a
     message, and what is accepted at its end.

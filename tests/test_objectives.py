@@ -502,9 +502,10 @@ def test_a_text_of_few_words_may_keep_one_of_them():
 def test_the_mean_target_of_texts_is_over_texts_or_over_words_and_the_last_one():
     sizes, each = torch.tensor([1, 3, 16]), Constraint(0.2, per_text=True, first=0.9, moves=100)
     assert each.target == 0.9, "it moves"
-    assert each.mean_target(sizes, of_words=False) == pytest.approx((1 / 2 + 1 / 3 + 0.2) / 3, rel=1e-12)
-    assert each.mean_target(sizes, of_words=True) == pytest.approx((1 / 2 + 1 + 3.2) / 20, rel=1e-12)
-    assert Constraint(0.2).mean_target(sizes, of_words=True) == pytest.approx(0.2, rel=1e-12)
+    of_texts, of_words = (each.mean_target(sizes, of_words, final=True).item() for of_words in (False, True))
+    assert of_texts == pytest.approx((1 / 2 + 1 / 3 + 0.2) / 3, rel=1e-12)
+    assert of_words == pytest.approx((1 / 2 + 1 + 3.2) / 20, rel=1e-12)
+    assert Constraint(0.2).mean_target(sizes, of_words=True).item() == pytest.approx(0.2, rel=1e-12)
 
 
 def test_an_epoch_is_kept_by_the_mean_target_of_its_texts(tmp_path, monkeypatch):

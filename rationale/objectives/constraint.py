@@ -238,24 +238,22 @@ class Constraint(nn.Module):
         left = 1 - min(1.0, taken / self.moves) if self.moves else 0.0
         self.target = self.final * (self.first / self.final) ** left
 
-    def targets(self, sizes: Tensor) -> Tensor:
-        """The target of each text, float64 [B], for texts of these numbers of words, int [B]; see `per_text`."""
-        return self._targets(sizes, self.target)
-
-    def mean_target(self, sizes: Tensor, of_words: bool) -> float:
-        """The rate of texts that are all at their final targets: the mean over texts, or the share of all words.
+    def targets(self, sizes: Tensor, final: bool = False) -> Tensor:
+        """The target of each text, float64 [B]: that of this training step, or the final one; see `per_text`.
 
         Parameters
         ----------
         sizes : int [B]
             Numbers of words.
         """
-        targets = self._targets(sizes, self.final)
-        return ((targets * sizes).sum() / sizes.sum() if of_words else targets.mean()).item()
-
-    def _targets(self, sizes: Tensor, target: float) -> Tensor:
+        target = self.final if final else self.target
         least = 1 / sizes.double() if self.per_text else torch.zeros_like(sizes, dtype=torch.float64)
         return least.clamp(target, max(target, 0.5))
+
+    def mean_target(self, sizes: Tensor, of_words: bool, final: bool = False) -> Tensor:
+        """The rate of texts that are all at their `targets`, []: the mean over texts, or the share of all words."""
+        targets = self.targets(sizes, final)
+        return (targets * sizes).sum() / sizes.sum() if of_words else targets.mean()
 
     @torch.no_grad()
     def update(self, amount: Tensor, size: Tensor | float) -> None:
@@ -311,12 +309,13 @@ class Constraint(nn.Module):
             return multiplier * (value - value.detach() + gap)
         if self.per_text:
             assert sizes is not None
-            target = self.targets(sizes).to(log_value.dtype)
-            violation = target * (1 - target) * (log_value - log_rest - target.logit())
-            return (multiplier * violation + self.quadratic / 2 * violation.square()).mean()
-        odds = math.log(self.target) - math.log1p(-self.target)
-        violation = self.target * (1 - self.target) * (log_value - log_rest - odds)
-        return multiplier * violation + self.quadratic / 2 * violation.square()
+            targets = self.targets(sizes)
+            slope, odds = (targets * (1 - targets)).to(log_value.dtype), targets.logit().to(log_value.dtype)
+            violation = slope * (log_value - log_rest - odds)
+        else:
+            odds_of_target = math.log(self.target) - math.log1p(-self.target)
+            violation = self.target * (1 - self.target) * (log_value - log_rest - odds_of_target)
+        return (multiplier * violation + self.quadratic / 2 * violation.square()).mean()
 
 
 def steps_of_task(target: float, task_loss: float, updates_per_epoch: float) -> tuple[float, float]:

@@ -371,21 +371,25 @@ class RationaleObjective(nn.Module):
             transitions.update(self._switches(output, mask)[0].exp() * texts, texts)
         if selection is None:
             return
-        sizes = batch.mask.sum(1)
-        more = selection.targets(sizes) - selection.target  # what short texts may keep beyond the target
+        sizes, of_words = batch.mask.sum(1), self.measure == "selected"
+        size: Tensor | float
         if self.measure == "training":
-            amount = log_mean(output.required_gates().log_prob_nonzero, mask).exp() * texts
-            selection.update(amount - more.mean() * texts, texts)
-        elif self.steps % self.every == 0:
+            size = texts
+            amount = log_mean(output.required_gates().log_prob_nonzero, mask).exp() * size
+        elif self.steps % self.every:
+            return
+        else:
             with evaluating(model):  # without dropout, as at test time
                 gates = model.gates(batch.tokens, batch.mask, sample if self.measure == "expected" else None)
             assert gates is not None  # `output` had some
-            if self.measure == "expected":
-                amount = log_mean(gates.log_prob_nonzero, batch.mask).exp() * len(sizes)
-                selection.update(amount - more.sum(), len(sizes))
+            if of_words:
+                amount, size = (model.selects(gates, batch.mask) & batch.mask).sum(), sizes.sum()
             else:
-                chosen = (model.selects(gates, batch.mask) & batch.mask).sum()
-                selection.update(chosen - (more * sizes).sum(), sizes.sum())
+                size = len(sizes)
+                amount = log_mean(gates.log_prob_nonzero, batch.mask).exp() * size
+        if selection.per_text:  # short texts may keep more than the target
+            amount = amount - (selection.mean_target(sizes, of_words) - selection.target) * size
+        selection.update(amount, size)
 
 
 def build_objective(

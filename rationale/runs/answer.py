@@ -123,11 +123,11 @@ class Answer:
 
         Each is a line such as `dog: animal (0.98), no word (0.02)`. A word that aligns with none has no line.
         """
-        lines = []
+        lines, seconds = [], ("no word", *self.second_tokens[1:])  # the first of each side is `NULL`
         for word, weights in zip(self.tokens[1:], self.z[1:] if self.second else (), strict=False):
-            pairs = [(z, "no word" if j == 0 else self.second_tokens[j]) for j, z in enumerate(weights) if z > 0]
-            if pairs:  # the first of each side is `NULL`
-                lines.append(f"{word}: " + ", ".join(f"{other} ({z:.2f})" for z, other in sorted(pairs)[:-4:-1]))
+            aligned = most_aligned(weights, seconds)
+            if aligned:
+                lines.append(f"{word}: " + ", ".join(f"{other} ({z:.2f})" for z, other in aligned))
         return tuple(lines)
 
     def _in_words(self) -> tuple[str, str, str]:
@@ -250,6 +250,11 @@ def named_outputs(
     probabilities = dict(zip(names, numbers, strict=True))
     label = max(probabilities, key=probabilities.__getitem__)
     return {"probabilities": probabilities, "label": label, "probability": probabilities[label]}
+
+
+def most_aligned(weights: Sequence[float], words: Sequence[str]) -> list[tuple[float, str]]:
+    """The three words with the largest weights that are not 0, largest first, each behind its weight."""
+    return sorted(((z, word) for z, word in zip(weights, words, strict=True) if z), reverse=True)[:3]
 
 
 def _words(text: str, tokens: Sequence[str]) -> list[Span]:

@@ -44,7 +44,7 @@ def fit(data: str | Path, folder: str | Path | None = None, threads: int = 1, **
     if "second" in settings:
         how = 'PARAMS="corpus=pairs.csv text=premise second=hypothesis"'
         raise BadInput(
-            f"fit: second: fit trains on single texts; pairs are for the notebook 13_train_nli, as in "
+            "fit: second: fit trains on single texts; pairs are for the notebook 13_train_nli, as in "
             f"make run NOTEBOOK=13_train_nli {how}"
         )
     given = {name: _plain(value) for name, value in settings.items()}

@@ -169,8 +169,7 @@ def rate_note(folder: Path | str, run) -> str:
     with contextlib.suppress(BadInput):  # a prediction needs only the model
         selected = read_metrics(folder)["dev"].get("rate_selected", target)
         if target is not None and is_far(selected, target):
-            what = "cells" if run.of_pairs else "words"
-            return f"this run selects {selected:.1%} of the {what} of dev, its target is {target:.1%}"
+            return f"this run selects {selected:.1%} of the {run.model.position}s of dev, its target is {target:.1%}"
     return ""
 
 
@@ -338,6 +337,7 @@ def _as_json(row: dict) -> str:
 def _shown(row: dict, run) -> str:
     from rationale.data.pairs import NULL
     from rationale.highlight import highlight_ansi
+    from rationale.runs.answer import most_aligned
 
     if row["prediction"] is None:
         return "no words\n"
@@ -353,8 +353,8 @@ def _shown(row: dict, run) -> str:
         lines = [prediction + opened]
         premise, hypothesis = (["no word", *map(printable, row[side][1:])] for side in ("tokens", "hypothesis"))
         for word, weights in zip(premise if cells else (), row["z"] or (), strict=True):
-            aligned = sorted(((z, other) for z, other in zip(weights, hypothesis, strict=True) if z), reverse=True)
-            lines.append(f"  {word:>12}  " + "  ".join(f"{other} {z:.2f}" for z, other in aligned[:3]))
+            aligned = most_aligned(weights, hypothesis)
+            lines.append(f"  {word:>12}  " + "  ".join(f"{other} {z:.2f}" for z, other in aligned))
     else:
         kept = sum(z != 0 for z in row["z"]) / len(row["z"])
         color = None if sys.stdout.isatty() else False

@@ -10,7 +10,7 @@ from typing import Any
 
 from rationale.data.own.tables import open_table
 from rationale.errors import BadInput, excerpt, printable
-from rationale.runs.answer import Aligned, Answer, Span
+from rationale.runs.answer import Answer, Span
 from rationale.runs.answers import SavedRun
 
 Labelled = tuple[str | tuple[str, str], Any]  # a text or a pair, and its label; None: it is not known
@@ -73,8 +73,10 @@ def as_json(answers: Iterable[Answer]) -> Iterator[dict]:
         row: dict = {"text": answer.text} | ({"second": answer.second} if answer.second else {})
         row |= {"label": answer.label, "probability": answer.probability} if not answer.scores else answer.scores
         if answer.second:
-            pairs = [(first._asdict(), second._asdict(), weight) for first, second, weight in answer.alignment]
-            row["alignment"] = [dict(zip(Aligned._fields, pair, strict=True)) for pair in pairs]
+            row["alignment"] = [
+                {"first": first._asdict(), "second": second._asdict(), "weight": weight}
+                for first, second, weight in answer.alignment
+            ]
         else:
             row["rationale"] = [span._asdict() for span in answer.rationale]
         yield row | {"unknown": answer.unknown}

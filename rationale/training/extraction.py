@@ -274,7 +274,7 @@ def train(
     target = p.selection if objective.selection is not None else None
     if objective.selection is not None and objective.selection.per_text:  # above it, if many texts are short
         sizes = torch.cat([batch.mask.sum(1) for batch in batches["dev"].in_order()])
-        target = objective.selection.mean_target(sizes, of_words=rate == SELECTED)
+        target = objective.selection.mean_target(sizes, of_words=rate == SELECTED, final=True).item()
     selection = ModelSelection(
         p.model_choice,
         score=f"dev_{model.head.chosen_by}",

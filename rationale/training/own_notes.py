@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from rationale.data.example import Example
-from rationale.errors import excerpt
+from rationale.errors import counted, excerpt
 from rationale.explain.faithfulness import told_by_number
 from rationale.statistics import wilson_interval
 from rationale.training.evaluation import Evaluation
@@ -106,9 +106,9 @@ def why_few(score: float, standard_error: float, texts: int, metric: str, total:
     if texts > 1 and width <= limit:
         return ""
     if texts == 1 or not limit:
-        return f"too few {unit}s: dev {metric} {score:.3g} is that of {_number(texts, unit)}; label more {unit}s"
+        return f"too few {unit}s: dev {metric} {score:.3g} is that of {counted(texts, unit)}; label more {unit}s"
     needed = math.ceil(texts * (width / limit) ** 2)
-    known = f"dev {metric} is {score:.3g} ± {width:.2g} (95 %) with {_number(texts, unit)}"
+    known = f"dev {metric} is {score:.3g} ± {width:.2g} (95 %) with {counted(texts, unit)}"
     wanted = f"for ± {limit:.2g} dev needs about {needed:,}, and all splits together {needed * total // texts:,}"
     return f"too few {unit}s: {known}; label more: {wanted}"
 
@@ -125,7 +125,7 @@ def why_constant(answer: Tensor, label: Tensor, advice: str, unit: str = "text")
     if len(answer.unique()) > 1 or len(label.unique()) == 1:
         return ""
     right = (answer == label).double().mean().item()
-    told = f"every answer to dev is the same class, which is right for {right:.0%} of its {_number(len(label), unit)}"
+    told = f"every answer to dev is the same class, which is right for {right:.0%} of its {counted(len(label), unit)}"
     return f"{told}: the model has learned nothing yet; {advice}"
 
 
@@ -149,7 +149,7 @@ def why_missed(
     shown = [f"{excerpt(names[i]) if names else i} ({counts[i]:,} {unit}s of dev have it)" for i in missed[:3]]
     more = f", and {len(missed) - 3} more" if len(missed) > 3 else ""
     classes = f"the class {shown[0]}" if len(missed) == 1 else f"one of the classes {', '.join(shown)}{more}"
-    never = f"the answer to none of the {_number(len(label), unit)} of dev is {classes}"
+    never = f"the answer to none of the {counted(len(label), unit)} of dev is {classes}"
     advice = "give class_weight=balanced, or " if can_balance else ""
     return f"{never}; {advice}label more {unit}s of {'it' if len(missed) == 1 else 'them'}"
 
@@ -220,7 +220,3 @@ def told_and_usual(counts: Tensor, answers: Tensor, new_counts: Tensor, new_answ
     """
     usual = (new_answers == answers.mode().values).double().mean().item()
     return told_by_number(counts, answers, new_counts, new_answers), usual
-
-
-def _number(number: int, unit: str) -> str:
-    return f"{number:,} {unit}{'s' * (number != 1)}"

@@ -123,9 +123,8 @@ def _classes(cells: Sequence[str], counts: Counter[str], numbers: dict[str, Any]
     alike = next((group for group in spellings.values() if len(group) > 1), None)
     if alike is not None:
         note += f"; {' and '.join(map(excerpt, alike))} differ only in upper and lower case, and are different classes"
-    lower = {name.casefold() for name in names}
     for number, word in (("0", "false"), ("1", "true")):
-        if {number, word} <= lower:
+        if {number, word} <= spellings.keys():
             note += f"; {number} and {word} may mean the same, and are different classes"
     empty = [name for name in names if NO_LABEL.fullmatch(name)]
     if empty:

@@ -25,7 +25,7 @@ from rationale.data.own.tables import Table, hub_tables, is_saved, open_table, s
 from rationale.data.packed import Texts, packed
 from rationale.data.pairs import NULL
 from rationale.data.tokenise import TOKENISERS
-from rationale.errors import BadInput, cut, excerpt, shown
+from rationale.errors import BadInput, counted, cut, excerpt, shown
 from rationale.files import write_text
 from rationale.progress import each
 
@@ -406,7 +406,7 @@ def _labelled(parts: list[Part], words: dict[str, int], p: Any) -> OwnTexts:
         origins[split] = (array("q", [n for n, _ in places]), array("q", [parts[n].numbers[row] for n, row in places]))
     for later, earlier, count, i, j in shared_texts({split: [keys[i] for i in order[split]] for split in order}):
         first, other = (where(order[split][k]).removesuffix(": ") for split, k in ((later, i), (earlier, j)))
-        notes.append(f"{_number(count, 'text')} of {later} also {_verb(count)} in {earlier}: {first} is {other}")
+        notes.append(f"{counted(count, 'text')} of {later} also {_verb(count)} in {earlier}: {first} is {other}")
     head = "scores" if labels.names is None else "classes"
     files = [part.place for part in parts]
     filled(splits, place)
@@ -437,7 +437,7 @@ def _notes_of_split(missing: list[str], split_of: list[str], copies: int, seed: 
     notes = [f"no {' and no '.join(missing)} split: {sizes} were drawn by split_seed={seed}, {evenly}"]
     if copies:
         notes.append(
-            f"{_number(copies, 'text')} {'repeat' if copies > 1 else 'repeats'} another one; copies stay in one split"
+            f"{counted(copies, 'text')} {'repeat' if copies > 1 else 'repeats'} another one; copies stay in one split"
         )
     return notes
 
@@ -447,7 +447,7 @@ def _notes_of_skipped(parts: list[Part]) -> list[str]:
     rows = [part.where(number).removesuffix(": ") for part in parts for number in part.skipped[:1]]
     count = sum(len(part.skipped) for part in parts)
     missing = f"{'have' if count > 1 else 'has'} no text or no label, and {'are' if count > 1 else 'is'} left out"
-    return [f"{_number(count, 'row')} {missing}; the first is {rows[0]}"] if count else []
+    return [f"{counted(count, 'row')} {missing}; the first is {rows[0]}"] if count else []
 
 
 def _note_of_tags(parts: list[Part]) -> list[str]:
@@ -457,7 +457,7 @@ def _note_of_tags(parts: list[Part]) -> list[str]:
         return []
     holds = "hold" if count > 1 else "holds"
     words = "which are words for the model; remove them from the file if a rationale should not hold them"
-    return [f"{_number(count, 'text')} {holds} tags of HTML, such as {cut(tag, 40)}, {words}"]
+    return [f"{counted(count, 'text')} {holds} tags of HTML, such as {cut(tag, 40)}, {words}"]
 
 
 def _note_of_clauses(words: Collection[str]) -> list[str]:
@@ -480,11 +480,7 @@ def _note_of_contradictions(keys: Sequence[bytes], classes: Sequence[int]) -> li
     for key, label in zip(keys, classes, strict=True):
         classes_of[key].add(label)
     count = sum(len(found) > 1 for found in classes_of.values())
-    return [f"{_number(count, 'text')} {_verb(count)} in several rows with different labels"] if count else []
-
-
-def _number(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'s' * (count > 1)}"
+    return [f"{counted(count, 'text')} {_verb(count)} in several rows with different labels"] if count else []
 
 
 def _verb(count: int) -> str:
