@@ -69,6 +69,21 @@ def test_a_run_that_selects_another_share_than_its_target_says_so_and_predicts(t
     assert err == "note: this run selects 10.0% of the words of dev, its target is 40.0%\n" * noted
 
 
+def test_with_per_text_the_note_knows_that_short_texts_may_keep_more_than_the_target(tmp_path, capsys):
+    p = parameters(epochs=1, selection=0.01, per_text=True)
+    result = train(tmp_path, epochs=1, selection=0.01, per_text=True)
+    save_run(tmp_path, result, p)
+    path = tmp_path / "metrics.json"
+    scores = json.loads(path.read_text())
+    sizes = [len(example.tokens) for example in result.splits["dev"]]
+    wanted = sum(1.0 if size > 1 else 0.5 for size in sizes) / sum(sizes)  # one word of each text
+    assert scores["dev"]["rate_target"] == pytest.approx(wanted, rel=1e-9) and wanted > 0.015
+    scores["dev"]["rate_selected"] = wanted
+    path.write_text(json.dumps(scores))
+    capsys.readouterr()
+    assert told(capsys, str(tmp_path), "--text", "the smell is superb .")[2] == ""
+
+
 def test_a_text_gives_its_label_its_rate_and_its_rationale(labelled, capsys):
     code, out, err = told(capsys, labelled, "--text", "the smell is superb .")
     answer, shown = out.strip().split("\n")

@@ -63,6 +63,16 @@ def test_the_last_step_of_an_epoch_may_have_fewer_batches(tmp_path, monkeypatch)
     assert len(steps) == 2, "three batches: a step of two, and one of one"
 
 
+def test_batches_of_few_long_texts_are_added_up_to_the_batch_size(tmp_path, monkeypatch):
+    splits = classified(corpus())
+    longest = max(len(example.tokens) for example in splits["train"])
+    changes = {"batch_size": 16, "batch_tokens": 4 * longest}
+    each = gradients(monkeypatch, tmp_path / "each", splits, accumulate=1, **changes)
+    steps = gradients(monkeypatch, tmp_path / "steps", splits, accumulate=None, **changes)
+    assert len(each) >= 6, "batches of at most some four long texts"
+    assert len(steps) == 3, "48 texts, 16 per step"
+
+
 def test_a_run_with_several_batches_per_step_continues_as_an_unbroken_one(tmp_path):
     splits, changes = classified(corpus()), {"accumulate": 2, "learning_rate_warmup": 1.7}
     whole = train(tmp_path / "whole", splits, epochs=3, **changes)

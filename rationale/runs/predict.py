@@ -167,7 +167,9 @@ def rate_note(folder: Path | str, run) -> str:
 
     target = getattr(run.parameters, "selection", None) if run.model.has_gates else None
     with contextlib.suppress(BadInput):  # a prediction needs only the model
-        selected = read_metrics(folder)["dev"].get("rate_selected", target)
+        dev = read_metrics(folder)["dev"]
+        target = dev.get("rate_target", target)  # with `per_text`, short texts may keep more than the target
+        selected = dev.get("rate_selected", target)
         if target is not None and is_far(selected, target):
             return f"this run selects {selected:.1%} of the {run.model.position}s of dev, its target is {target:.1%}"
     return ""

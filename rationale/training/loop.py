@@ -22,7 +22,7 @@ from rationale.training.adam import Adam
 from rationale.training.checkpoint import Damaged, TrainingState
 from rationale.training.graphs import RecordedSteps
 from rationale.training.model_selection import ModelSelection
-from rationale.training.steps import StepSettings, Warmup, grouped
+from rationale.training.steps import StepSettings, Warmup, batches_per_step, grouped
 
 
 class OptimiserSettings(Settings):
@@ -181,7 +181,8 @@ def fit(
             print(f"{checkpoint}: damaged ({error}): training starts again", flush=True)
     log = _tensorboard(folder) if p.tensorboard else None
     steps, stop = StepSettings.of(p), StopSettings.of(p)
-    per_epoch = math.ceil(len(train) / steps.accumulate)
+    accumulate = batches_per_step(steps.accumulate, train.batch_size, len(train), len(train.examples))
+    per_epoch = math.ceil(len(train) / accumulate)
     progress = Progress(p.epochs, len(state.history), selection.score.removeprefix("dev_"), part)
     for epoch in range(len(state.history) + 1, p.epochs + 1):
         if epoch > stop.min_epochs and selection.has_converged(state.history, state.best, stop.stop_after):
@@ -190,7 +191,7 @@ def fit(
         for i, group in enumerate(optimizer.param_groups):
             row["learning_rate" if i == 0 else f"learning_rate_{i}"] = group["lr"]
         warmup = Warmup(optimizer, round(steps.learning_rate_warmup * per_epoch), (epoch - 1) * per_epoch)
-        row |= _train_epoch(state, train, epoch, p.clip_norm, progress, steps.accumulate, warmup)
+        row |= _train_epoch(state, train, epoch, p.clip_norm, progress, accumulate, warmup)
         warmup.restore()
         model.eval()
         objective.eval()

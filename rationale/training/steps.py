@@ -12,10 +12,35 @@ class StepSettings(Settings):
     """What one training step of an extractor is made of."""
 
     learning_rate_warmup: float = setting(0.0, "epochs over which every step size rises linearly from 0", "[0, inf)")
-    accumulate: int = setting(1, "batches per training step, whose gradients are added up", "[1, inf)")
+    accumulate: int | None = setting(
+        1, "batches per training step, whose gradients are added up; null = until batch_size texts", "[1, inf)"
+    )
     batch_tokens: int | None = setting(
         None, "largest number of words of a training batch of several texts, with padding; null = any", "[1, inf)"
     )
+
+
+def batches_per_step(accumulate: int | None, batch_size: int, batches: int, texts: int) -> int:
+    """How many batches a training step is made of: `accumulate`, or as many as hold `batch_size` texts on average.
+
+    Where `batch_tokens` cuts long texts into batches of a few texts each, the gradient of a single batch is noisier
+    than that of `batch_size` texts, for which the step sizes are meant.
+
+    Parameters
+    ----------
+    accumulate : int >= 1, or None
+    batch_size : int >= 1
+    batches, texts : int >= 1
+        Of an epoch.
+
+    Examples
+    --------
+    >>> batches_per_step(None, batch_size=32, batches=278, texts=1500)
+    6
+    >>> batches_per_step(None, batch_size=32, batches=47, texts=1500)
+    1
+    """
+    return max(1, round(batch_size * batches / texts)) if accumulate is None else accumulate
 
 
 class Warmup:
