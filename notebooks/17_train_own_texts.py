@@ -161,11 +161,12 @@ if not is_own(p.corpus):
 # at once, the predictor even reads every word in the first epoch (`whole_text_epochs`), because it did not learn to
 # read long reviews through gates that still choose at random.
 #
-# `python -m rationale.runs 17_train_own_texts --list` shows you both defaults of each setting. If the line says that
-# the model still improves or is not known to have converged, give more `epochs`. On a CPU, a transformer takes minutes
-# for thousands of sentences, and hours for thousands of long reviews. The bar tells you after a minute how long it will
-# take. If that is too long, begin with fewer texts (`num_train=1000`). If your CPU can multiply in `bfloat16`, a line
-# of the run says so, and `bfloat16=true` makes the training faster.
+# `python -m rationale.runs 17_train_own_texts --list` shows you the default of each setting, and which settings have
+# another default with a pretrained encoder. If the line says that the model still improves or is not known to have
+# converged, give more `epochs`. On a CPU, a transformer takes minutes for thousands of sentences, and hours for
+# thousands of long reviews. The bar tells you after a minute how long it will take. If that is too long, begin with
+# fewer texts (`num_train=1000`). If your CPU can multiply in `bfloat16`, a line of the run says so, and `bfloat16=true`
+# makes the training faster.
 #
 # Before the training, we fit a baseline to the same splits. It is a linear model on the TF-IDF weights of single words
 # and pairs of words. It reads whole texts, and it is fitted in seconds. If our model is clearly worse than this
@@ -285,8 +286,8 @@ assert of_epochs.min() > 0.02 and of_epochs.max() < 0.9, "in no run have the gat
 #
 # You need not tune the constraint to the size of your file. We compute its weights from your labels and from the
 # number of training steps per epoch (`multiplier_rate` and `quadratic` are null). So the rate should end within about
-# a tenth of `selection`. With a few hundred texts there are few steps, and the rate may end farther away. Then a note
-# tells you so.
+# a tenth of `selection` on dev. With a few hundred texts there are few steps, and the rate may end farther away. Then a
+# note tells you so. Another note tells you if the rate on test is far from that on dev, which happens if dev is small.
 
 # %% [markdown]
 # ## 4. Read
@@ -294,7 +295,7 @@ assert of_epochs.min() > 0.02 and of_epochs.max() < 0.9, "in no run have the gat
 # From here on we use the model as any other program would. `load` reads the folder of the run. Then we call the model
 # with a list of texts, as they stand in your file. Each answer displays itself. If we give it the label of your file,
 # it also says whether it is right, and names that label if it is not. In the folder of the run you also find
-# `rationales.html`, a page with a hundred texts of the test split.
+# `rationales.html`, a page with texts of the test split, a hundred at most.
 
 # %%
 fitted = load(folder)
@@ -346,8 +347,9 @@ assert moved < 1e-5 or p.model == "attention", "the predictor reads nothing but 
 #   near 0, the other words would have been enough, too.
 # - *Count tells* is the share of the answers that you can predict from the number of selected words alone. The *share
 #   of the most frequent answer* is what you reach if you always guess the most frequent answer. If the first is far
-#   above the second, the rationale is a code. Then it matters little which words it contains. On SST, this no longer
-#   happened when the rate of each text was held (`per_text=true`; section 13 of `31_selection_rates`).
+#   above the second, the rationale is a code. Then it matters little which words it contains. On SST at 5 %, this no
+#   longer happened when the rate of each text was held (`per_text=true`). `31_selection_rates` shows this in its
+#   section 13, where the two columns are called *told by the number* and *floor*.
 # - *Calibration error* compares the probability of the answers with the share of them that are right, in groups of
 #   texts with similar probabilities.
 
@@ -396,9 +398,9 @@ print(own, [span.text for span in own.rationale][:5])
 # %% [markdown]
 # A service may have no room for torch. `export` writes the model and its words as one file for onnxruntime. Beside it
 # stands `rationale_reader.py`, which splits a text as the package does and calls the model. These two files,
-# onnxruntime and numpy are enough (a transformer also needs the package tokenizers). The next cell exports an LSTM.
-# The file of a transformer takes hundreds of megabytes, so we do not write it here. You can do so with `python -m
-# rationale.predict RUN --export model.onnx`.
+# onnxruntime and numpy are enough (a transformer also needs the package tokenizers). The next cell exports an LSTM. The
+# file of a transformer takes about a hundred megabytes or more, so we do not write it here. You can do so with `python
+# -m rationale.predict RUN --export model.onnx`.
 #
 # ```python
 # from rationale_reader import load

@@ -600,10 +600,11 @@ assert abs(difference) < 0.015, "buckets change the accuracy"
 # $$\text{told} = \frac1N \sum_k \max_c \#\{i : k_i = k,\ \hat y_i = c\} \;\ge\; \max_c \frac{\#\{i : \hat y_i =
 # c\}}{N}. \tag{R16}$$
 #
-# The right side is the share that you reach if you always guess the commonest answer. In the table below, the left
-# side of (R16) is the column *told by the number*, and the right side is *floor*. For the former, five or more
-# selected words count as one number. The column *empty* is the share of sentences in which nothing is selected, and
-# *first words* is the share of the selected words that are among the first two words of their sentence.
+# The right side is the share that you reach if you always guess the commonest answer. In the table below, the left side
+# of (R16) is the column *told by the number*, and the right side is *floor*. For the former, we count five or more
+# selected words as one number, because large numbers are rare, and each would tell you its few sentences by chance. The
+# column *empty* is the share of sentences in which nothing is selected, and *first words* is the share of the selected
+# words that are among the first two words of their sentence.
 
 # %%
 code = ["rate_selected", "accuracy", "count_tells", "answer_share", "empty", "first_words"]
@@ -644,13 +645,14 @@ if len(told):
     display(export.figure(fig, "code"))
 
 # %% [markdown]
-# *Reading*. We constrain only an *average*. Nothing stops a selector from spending its whole budget on the sentences
-# of one class and selecting nothing in the others. You see in the table how far this goes at 5 %. In each seed the
-# number of selected words alone determines most of the predictions (*told by the number*), and in one seed most of
-# the selected words are among the first two of their sentence (*first words*). The selector of such a model is itself
-# a classifier, and it passes its answer on to the predictor as one symbol. Jacovi and Goldberg (2021) call such
-# rationales Trojan. Two measures reveal them in each of our seeds, which are the agreement between seeds and (R16).
-# The precision reveals them in one seed only. In the other two, most of the selected words carry sentiment, as they do
+# *Reading*. We constrain only an *average*. Nothing stops a selector from spending its whole budget on the sentences of
+# one class and selecting nothing in the others. You see in the table how far this goes at 5 %. In each seed the number
+# of selected words alone determines most of the predictions (*told by the number*), and in one seed most of the
+# selected words are among the first two of their sentence (*first words*). The selector of such a model is itself a
+# classifier, and it passes its answer on to the predictor as one symbol. Jacovi and Goldberg (2021) call such
+# rationales Trojan. Two measures reveal them whichever seed we look at. One is (R16), and the other is the agreement of
+# a seed's words with those of the other seeds. The precision, which is the share of the selected words that carry
+# sentiment, reveals them in one seed only. In the other two, most of the selected words carry sentiment, as they do
 # with Bernoulli gates at about a tenth of the words. With a price per word, in contrast, each selected word adds to the
 # loss of its own sentence, the seeds agree on most of their words, and the number of words tells far fewer answers.
 
@@ -658,8 +660,10 @@ if len(told):
 # ### What if each sentence is held?
 #
 # If the average is the cause, the number should tell less when we hold the rate of each sentence (`per_text: true`,
-# (S19) in `07_decide_and_depend`). A sentence of fewer than twenty words may then keep one word, so slightly more words
-# are selected. Here are the committed runs at this target, with the same seeds:
+# (S19) in `07_decide_and_depend`). One word of a sentence of fewer than twenty words is more than 5 % of it. Such a
+# sentence may keep one word all the same, so slightly more words are selected. Here are the committed runs with the
+# mean held and with each sentence held, with the same seeds. We also show those with a mean of 10 %, which select more
+# words than either:
 
 # %%
 kinds = {"the mean at 5 %": {"selection": 0.05}, "each sentence at 5 %": {"selection": 0.05, "per_text": True},
@@ -696,12 +700,14 @@ if len(by_held) == len(kinds):
     assert lost.low < 0 < lost.high, "no difference in accuracy beyond the spread of the seeds"
 
 # %% [markdown]
-# *Reading*. The average is the cause. If each sentence is held, the number of words tells hardly more answers than the
-# floor. The seeds now agree on about three quarters of their words, and most of the selected words carry sentiment in
-# each seed. That slightly more words are selected is not the reason. If we hold the mean at 10 %, still more words are
-# selected, and with each seed the number tells more than the floor by over ten points. So a low rate does not by itself
-# make a rationale a code. Does it cost accuracy to hold each sentence? Three seeds cannot tell us, because the interval
-# of the difference is several points wide and contains 0.
+# *Reading*. On SST, the average is the cause. If each sentence is held, the number of words tells hardly more answers
+# than the floor. The seeds now agree on about three quarters of their words, and most of the selected words carry
+# sentiment in each seed. That slightly more words are selected is not the reason. If we hold the mean at 10 %, still
+# more words are selected, and with each seed the number tells more than the floor by over ten points. So a low rate
+# does not by itself make a rationale a code. Does it cost accuracy to hold each sentence? Three seeds cannot tell us,
+# because the interval of the difference is several points wide and contains 0. On other texts it need not help: with
+# MiniLM on reviews of hotels, we found a run with each text held no better than one with the mean held (see
+# RESULTS.md).
 
 # %% [markdown]
 # ## 14. One sentence at every rate

@@ -133,6 +133,7 @@ class Settings(BaseModel):
         return ()
 
     other_defaults: ClassVar[dict[str, dict[str, Any]]] = {}  # by when they hold, for the list of settings
+    elsewhere: ClassVar[dict[str, str]] = {}  # what is said of names that somebody may look for here in vain
 
     @classmethod
     def following(cls, values: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG003

@@ -363,7 +363,7 @@ def test_fit_says_where_an_interrupted_run_continues(tmp_path, monkeypatch, caps
 
 def test_fit_names_the_notebook_of_pairs_and_what_to_do_with_a_file_that_is_no_table(tmp_path):
     path = write_table(tmp_path / "pairs.csv", [row | {"second": "it is good"} for row in reviews(60)])
-    with pytest.raises(BadInput, match="fit: second: fit trains on single texts; pairs are for the notebook 13_train"):
+    with pytest.raises(BadInput, match="fit: second: these are single texts; pairs are for the notebook 13_train"):
         rationale.fit(path, second="second")
     with pytest.raises(BadInput, match=r"array.json: .json is no table; accepted: .* write one object per line"):
         rationale.fit("array.json")

@@ -633,6 +633,15 @@ def test_tags_of_html_are_counted_and_named_as_they_are_words_for_the_model(tmp_
         assert not any("HTML" in note for note in notes), plain
 
 
+def test_texts_that_often_stand_for_a_missing_one_are_counted(tmp_path):
+    rows = changed(3, changed(8, text=" n/a "), text="NaN")
+    notes = read_own(settings(write_table(tmp_path / "r.csv", rows))).notes
+    told = "2 texts are 'NaN' or the like, which we read as words; remove these rows if a text is missing there"
+    assert told in notes
+    notes = read_own(settings(write_table(tmp_path / "s.csv", reviews()))).notes
+    assert not any("or the like" in note for note in notes)
+
+
 def test_values_that_often_stand_for_a_missing_label_are_named_as_classes(tmp_path):
     rows = [row | {"label": ("nan", "neg", "pos", "N/A")[i % 4]} for i, row in enumerate(reviews(80))]
     told = "'N/A' and 'nan' are classes; remove their rows if a label is missing there"

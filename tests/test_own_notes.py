@@ -194,6 +194,16 @@ def test_gates_that_have_collapsed_are_told_by_the_share_of_texts(value, what, a
     assert notes_about(result(evaluation(600, 700, z[300:]))) == [], "300 of 700 texts are not most of them"
 
 
+def test_a_rate_that_is_another_in_test_is_told_and_one_that_is_nearly_the_same_is_not():
+    def words(number):
+        return [torch.tensor([1.0] * number + [0.0] * (10 - number))] * 800
+
+    dev = evaluation(700, 800, z=words(4))
+    assert not notes_about(result(dev, evaluation(700, 800, z=words(5))))
+    (note,) = notes_about(result(dev, evaluation(700, 800, z=words(6))))
+    assert "60.0% of the words of test are selected, and 40.0% of those of dev; label more texts" in note
+
+
 def test_a_rationale_whose_number_of_words_tells_the_answer_is_a_code():
     answers = torch.arange(1000) % 2
     z = [torch.tensor([1.0] * (20 + 20 * int(a)) + [0.0] * 60) for a in answers]

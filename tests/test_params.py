@@ -427,6 +427,12 @@ def test_validated_takes_what_papermill_has_put_behind_the_cell():
         validated(given | {"hiden_size": 7}, tasks.ExtractionSettings)
 
 
+def test_a_setting_of_another_notebook_is_told_where_it_is():
+    path = root() / "notebooks/17_train_own_texts.py"
+    with pytest.raises(BadInput, match="second: these are single texts; pairs are for the notebook 13_train_nli"):
+        resolve(path, ["second=reply"])
+
+
 def test_a_cell_that_validates_can_be_run_again_after_the_names_were_used_for_something_else():
     notebook: dict = {}
     exec("seed: int = 3\nselection: float | None = 0.4", notebook)

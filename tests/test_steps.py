@@ -9,6 +9,7 @@ from torch import nn
 
 from rationale import training
 from rationale.data import Batches, Example, Vocabulary
+from rationale.data.batches import sizes_within
 from rationale.errors import BadInput
 from rationale.nn import ENCODERS
 from rationale.objectives import LossOutput
@@ -175,8 +176,17 @@ def test_a_run_trains_on_batches_of_so_many_words(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("task", [ExtractionSettings, SSTSettings, ReviewSettings, OwnTextSettings])
 def test_extractors_take_steps_of_one_batch_unless_they_are_asked(task):
-    names = ("learning_rate_warmup", "accumulate", "batch_tokens", "bfloat16")
-    assert [task.model_fields[name].default for name in names] == [0.0, 1, None, False]
+    names = ("learning_rate_warmup", "accumulate", "bfloat16")
+    assert [task.model_fields[name].default for name in names] == [0.0, 1, False]
+
+
+def test_one_very_long_text_of_your_own_does_not_fill_a_batch_of_others_with_padding():
+    p = OwnTextSettings.checked({"corpus": "synthetic"})
+    lengths = [50] * 95 + [50_000]
+    sizes = sizes_within(lengths, p.batch_size, p.batch_tokens)
+    assert sizes == [32, 32, 31, 1]
+    assert sizes_within([4_000] * 64, p.batch_size, p.batch_tokens) == [32, 32], "long texts still share batches"
+    assert OwnTextSettings.checked({"corpus": "synthetic", "bucketed": False}).batch_tokens is None
 
 
 @pytest.mark.parametrize(

@@ -128,7 +128,12 @@ def test_a_table_keeps_the_columns_that_are_asked_for_beside_the_answers(labelle
     assert code == 0 and list(found[0]) == ["date, place", "id", "text", "label", "probability", "rationale"]
     assert [row["id"] for row in found] == [row["id"] for row in rows] and found[5]["date, place"] == "5"
     assert [row["text"] for row in found] == [row["body"] for row in rows] and found[3]["label"] == ""
-    assert "only with --csv and --file" in told(capsys, labelled, "--file", path, "--html", *kept)[2]
+    assert "only with --file and one of --csv, --jsonl" in told(capsys, labelled, "--file", path, *kept)[2]
+    page = told(capsys, labelled, "--file", path, "--html", *kept)[1]
+    assert page.count("date, place: 5 · id: r5<") == 1 and page.count(" · id: r") == len(rows)
+    for form in (("--jsonl",), ("--jsonl", "--spans")):
+        out = told(capsys, labelled, "--file", path, *form, *kept)[1]
+        assert [json.loads(line)["kept"]["id"] for line in out.splitlines()] == [row["id"] for row in rows]
     assert "only for --file with a table" in told(capsys, labelled, "--file", labelled, "--csv", *kept)[2]
     assert (
         "no column 'ids'; its columns are id, body, date, place, did you mean id"
@@ -136,6 +141,37 @@ def test_a_table_keeps_the_columns_that_are_asked_for_beside_the_answers(labelle
     )
     code, out, err = told(capsys, labelled, "--file", path, "--csv", "--keep", "id", "--keep", "id")
     assert code == 2 and not out and "--keep id: given twice" in err
+
+
+def test_a_kept_column_keeps_its_name_and_the_answer_beside_it_has_another(scored, labelled, tmp_path, capsys):
+    path = str(write_table(tmp_path / "new.csv", [{"id": "a", "stars": 3, "text": "a film", "answer_text": "x"}]))
+    kept = [part for name in ("stars", "text", "answer_text") for part in ("--keep", name)]
+    (row,) = csv.DictReader(told(capsys, scored, "--file", path, "--csv", "--column", "text", *kept)[1].splitlines())
+    names = ["stars", "text", "answer_text", "answer_answer_text", "answer_stars", "rationale"]
+    assert list(row) == names and row["stars"] == "3" and row["answer_answer_text"] == "a film"
+    assert 1 <= float(row["answer_stars"]) <= 10
+
+
+def test_labels_that_are_no_class_are_named_and_a_page_of_other_labels_alone_is_refused(labelled, tmp_path, capsys):
+    rows = [{"body": "a film", "stars": label} for label in ("pos", "Neg", "", "Neg")]
+    path = str(write_table(tmp_path / "some.csv", rows))
+    code, out, err = told(capsys, labelled, "--file", path, "--html", "--label", "stars")
+    assert code == 0 and out and "note: 2 texts with a label that is no class of this run, such as 'Neg'; its" in err
+    path = str(write_table(tmp_path / "none.csv", rows[1:]))
+    code, out, err = told(capsys, labelled, "--file", path, "--html", "--label", "stars")
+    assert (code, out) == (2, "") and "none of the labels is a class of this run; accepted are 'neg', 'pos'" in err
+
+
+def test_a_page_of_scores_ends_with_their_mean_distance_from_the_labels(scored, tmp_path, capsys):
+    texts = ["film number 3", "film number 4"]
+    answers = rationale.load(scored)(texts)
+    rows = [
+        {"text": text, "stars": round(answer.scores["stars"], 3) + far}
+        for text, answer, far in zip(texts, answers, (-1, 2), strict=True)
+    ]
+    path = str(write_table(tmp_path / "t.csv", rows))
+    out = told(capsys, scored, "--file", path, "--column", "text", "--html", "--label", "stars")[1]
+    assert "<p>2 texts with a label: the answer is 1.5 from its label on average.</p>" in out
 
 
 @pytest.mark.parametrize("options", [("--csv",), ("--jsonl",), ("--spans",), ()])
@@ -171,6 +207,16 @@ def test_pairs_are_read_from_two_columns(paired, capsys, tmp_path):
     assert (code, err) == (0, "") and table[0]["label"] in ("neg", "pos") and table[1]["label"] == ""
     plain = [json.loads(line) for line in told(capsys, paired, "--file", path, "--jsonl")[1].splitlines()]
     assert plain[0]["hypothesis"][1:] == ["it", "is", "good"] and plain[1]["prediction"] is None
+
+
+def test_the_second_column_of_pairs_may_have_another_name_than_in_training(paired, labelled, capsys, tmp_path):
+    path = str(write_table(tmp_path / "t.csv", [{"text": "a film", "reply": "it is good"}]))
+    code, out, err = told(capsys, paired, "--file", path, "--csv")
+    assert (code, out) == (2, "") and "no column 'second'; its columns are text, reply; give --second one of" in err
+    code, out, err = told(capsys, paired, "--file", path, "--csv", "--second", "reply")
+    assert code == 0 and [row["second"] for row in csv.DictReader(out.splitlines())] == ["it is good"]
+    code, out, err = told(capsys, labelled, "--file", path, "--csv", "--second", "reply")
+    assert (code, out) == (2, "") and "--second reply: only for a model of pairs" in err
 
 
 def test_the_alignment_of_a_pair_stands_in_each_form_of_its_answer(paired, capsys, tmp_path):

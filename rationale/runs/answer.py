@@ -1,9 +1,10 @@
 """The answer to a text: a label or a score, and the passages that the predictor read; needs nothing but Python."""
 
 import html
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from itertools import repeat
+from typing import Any, NamedTuple
 
 from rationale.data.characters import merged, token_spans
 
@@ -149,6 +150,10 @@ class Answer:
 
     def _repr_html_(self) -> str:
         """The text with its rationale highlighted, as a notebook shows it."""
+        return self.as_html()
+
+    def as_html(self, kept: Mapping[str, Any] | None = None) -> str:
+        """The text with its rationale highlighted, below what else is known of it, such as an id."""
         pieces, last = [], 0
         for start, end, passage in self.rationale:
             pieces.append(f'<span style="opacity:.65">{html.escape(self.text[last:start])}</span>')
@@ -164,7 +169,9 @@ class Answer:
         if self.knows_no_word:
             told += "; no word of this text is known to the model, so this is its answer to an empty text"
         style = "max-width:60em;margin-bottom:1em"
-        return f'<div class="{VERDICTS[self.is_right]}" style="{style}">{told}{shown}</div>'
+        above = " · ".join(f"{name}: {'' if cell is None else cell}" for name, cell in (kept or {}).items())
+        above = above and f'<div style="opacity:.65">{html.escape(above)}</div>'
+        return f'<div class="{VERDICTS[self.is_right]}" style="{style}">{above}{told}{shown}</div>'
 
     def _aligned_html(self) -> str:
         """The aligned words of a pair, to be unfolded."""
@@ -187,24 +194,35 @@ def to_page(answers: Sequence[Answer], title: str = "Rationales") -> str:
     return "\n".join(parts_of_page(answers, title, any(answer.is_right is not None for answer in answers)))
 
 
-def parts_of_page(answers: Iterable[Answer], title: str, can_be_wrong: bool) -> Iterator[str]:
+def parts_of_page(
+    answers: Iterable[Answer], title: str, can_be_wrong: bool, kept: Iterable[Mapping[str, Any]] = repeat({})
+) -> Iterator[str]:
     """The page of `to_page`, one answer after the other.
 
-    If labels are known, a line at the end counts the wrong answers.
+    If labels are known, a line at the end counts the wrong answers, or says how far the scores are from theirs.
 
     Parameters
     ----------
     can_be_wrong : bool
         Whether the classes of some texts are known. A box then hides all answers but the wrong ones.
+    kept : a dict for each answer
+        What else the page says of each text: columns of its table, by name.
     """
     head, _, tail = PAGE.format(title=html.escape(title), style=HIDDEN * can_be_wrong, body="\0").partition("\0")
     known = wrong = 0
+    distances = []
     yield head + ONLY_WRONG * can_be_wrong
-    for answer in answers:
+    for answer, row in zip(answers, kept, strict=False):
         known, wrong = known + (answer.is_right is not None), wrong + (answer.is_right is False)
-        yield answer._repr_html_()
+        if isinstance(answer.truth, float) and len(answer.scores) == 1:
+            distances += [abs(score - answer.truth) for score in answer.scores.values()]
+        yield answer.as_html(row)
     if known:
         yield f"<p>{wrong:,} of {known:,} texts with a label got a wrong answer.</p>"
+    if distances:
+        far = f"{sum(distances) / len(distances):.2g} from its label on average"
+        texts = f"{len(distances):,} text{'s' * (len(distances) > 1)}"
+        yield f"<p>{texts} with a label: the answer is {far}.</p>"
     yield tail
 
 

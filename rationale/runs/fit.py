@@ -41,12 +41,8 @@ def fit(data: str | Path, folder: str | Path | None = None, threads: int = 1, **
         raise BadInput(f"data: {given} is no path; accepted: a file, a folder, or hub:owner/name{advice}")
     if type(threads) is not int or threads < 1:
         raise BadInput(f"threads: {excerpt(threads)}; accepted: a whole number from 1")
-    if "second" in settings:
-        how = 'PARAMS="corpus=pairs.csv text=premise second=hypothesis"'
-        raise BadInput(
-            "fit: second: fit trains on single texts; pairs are for the notebook 13_train_nli, as in "
-            f"make run NOTEBOOK=13_train_nli {how}"
-        )
+    for name in settings.keys() & OwnTextSettings.elsewhere.keys():
+        raise BadInput(f"fit: {name}: {OwnTextSettings.elsewhere[name]}")
     given = {name: _plain(value) for name, value in settings.items()}
     p = OwnTextSettings.checked({"corpus": os.fspath(data)} | given, "fit: ")
     choose_device(p.device)

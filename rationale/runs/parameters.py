@@ -95,6 +95,8 @@ def _checked(notebook: Path, cls: type[Settings], known: Mapping[str, Any], wher
     if name not in known:
         if name == "results":
             raise BadInput(f"{where}results: only for plain papermill, give --outputs and --name")
+        if name in cls.elsewhere:
+            raise BadInput(f"{where}{name}: {cls.elsewhere[name]}")
         hint = did_you_mean(name, known) or f", {notebook.stem} has {', '.join(known) or 'none'}"
         raise BadInput(f"{where}{cut(name)}: unknown parameter{hint}")
     try:

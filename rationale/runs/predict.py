@@ -16,7 +16,7 @@ import os
 import stat
 import sys
 from collections.abc import Iterable, Iterator
-from itertools import islice
+from itertools import islice, repeat
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
@@ -206,13 +206,14 @@ def parser() -> argparse.ArgumentParser:
     form.add_argument(
         "--column", default="", help="column of the texts of a table (default: that of the training data)"
     )
+    form.add_argument("--second", default="", metavar="COLUMN", help="column of the second texts, for a model of pairs")
     form.add_argument("--label", default="", help="column of the labels of a table, which the page of --html shows "
                       "beside the answers, with those that are wrong")  # fmt: skip
     output = form.add_mutually_exclusive_group()
     output.add_argument("--jsonl", action="store_true", help="one JSON object per line instead of coloured text")
     output.add_argument("--csv", action="store_true", help="a CSV file: text, label, probability, rationale")
     form.add_argument("--keep", action="append", default=[], metavar="COLUMN", help="a column of the table, such as an "
-                      "id, that --csv writes before each answer; may be repeated")  # fmt: skip
+                      "id, that --csv, --jsonl and --html write beside each answer; may be repeated")  # fmt: skip
     output.add_argument("--html", action="store_true", help="a page that stands alone, with the rationales highlighted")
     form.add_argument(
         "--spans", action="store_true", help="passages as characters of the original text, instead of tokens and gates"
@@ -228,6 +229,7 @@ def main(arguments: list[str] | None = None) -> int:
     """The command line; returns the exit code."""
     options = parser().parse_args(arguments)
     _refuse_unused(options)
+    from rationale.runs import written_answers
     from rationale.runs.saved import load_run
     from rationale.training.loop import choose_device
 
@@ -241,10 +243,14 @@ def main(arguments: list[str] | None = None) -> int:
         return 0
     run.model.to(device)
     if options.file is not None and _is_read_twice(options.file):  # a mistake is found before anything is written
-        for number, (text, _) in enumerate(_rows(options, run), start=1):
+        labels = []
+        for number, (text, label) in enumerate(_rows(options, run), start=1):
             line = _as_line(text)
+            labels.append(label)
             if run.of_pairs or BETWEEN in line:  # a single text without it is accepted
                 _sides(run, run.tokens(line), number)
+        if options.label and run.gives_classes:
+            print(written_answers.note_of_labels(options.label, labels, run.outputs), end="", file=sys.stderr)
     if str(options.file) == "-" and sys.stdin is not None and sys.stdin.isatty():
         window = 1  # somebody waits for each answer
     given = _rows(options, run)
@@ -252,7 +258,7 @@ def main(arguments: list[str] | None = None) -> int:
         lines = _written(options, run, given, window)
     else:
         rows = predict(run, (run.tokens(_as_line(text)) for text, _ in given), window=window)
-        lines = (_as_json(row) if options.jsonl else _shown(row, run) for row in rows)
+        lines = _as_lines_of_json(options, rows) if options.jsonl else (_shown(row, run) for row in rows)
     for line in lines:
         print(line, flush=True)
     note = rate_note(options.run, run)
@@ -264,8 +270,9 @@ def _refuse_unused(options: argparse.Namespace) -> None:
     """Refuse options that would have no effect."""
     if options.overwrite and options.export is None:
         raise BadInput("--overwrite: only with --export, whose older file it replaces")
-    if options.keep and not (options.csv and options.file):
-        raise BadInput(f"--keep {options.keep[0]}: only with --csv and --file, a table of which it keeps a column")
+    if options.keep and not (options.file and (options.csv or options.jsonl or options.html)):
+        with_what = "--file and one of --csv, --jsonl and --html"
+        raise BadInput(f"--keep {options.keep[0]}: only with {with_what}, a table of which it keeps a column")
     if options.title is not None and not options.html:
         raise BadInput("--title: only with --html, whose page it is the title of")
     if options.label and not options.html:
@@ -296,7 +303,9 @@ def _rows(options, run) -> Iterator["Labelled"]:
         raise BadInput(
             f"--file {options.file}: {kind} is neither lines of text nor a table; {ADVICE[kind]}; accepted: {accepted}"
         )
-    for name in ("column", "label", "keep"):
+    if options.second and not run.of_pairs:
+        raise BadInput(f"--second {options.second}: only for a model of pairs; this one reads single texts")
+    for name in ("column", "second", "label", "keep"):
         given = getattr(options, name)
         given = given[0] if given and name == "keep" else given
         if given and not is_table:
@@ -304,7 +313,7 @@ def _rows(options, run) -> Iterator["Labelled"]:
     if options.text and not all(text.strip() for text in options.text):
         raise BadInput("--text: an empty text; accepted is at least one word")
     if is_table:
-        return rows_of_table(options.file, run, options.column, options.label)
+        return rows_of_table(options.file, run, options.column, options.label, options.second)
     return ((text, None) for text in options.text or read_lines_of(options.file))
 
 
@@ -315,15 +324,28 @@ def _written(options, run, rows: Iterable["Labelled"], window: int) -> Iterator[
 
     answers = written.answered(run, rows, window)
     if options.html:
-        yield from parts_of_page(answers, options.title or "Rationales", bool(options.label) and run.gives_classes)
+        can_be_wrong, names = bool(options.label) and run.gives_classes, options.keep
+        kept = (dict(zip(names, cells, strict=True)) for cells in written.kept_cells(options.file, names)[1])
+        yield from parts_of_page(answers, options.title or "Rationales", can_be_wrong, kept if names else repeat({}))
     elif options.csv:
         table = written.as_table(run, answers, options.spans, *written.kept_cells(options.file, options.keep))
         # a file has the texts as they are; a terminal would obey the control characters in them
         yield from (printable(line, keep="\n\t") for line in table) if sys.stdout.isatty() else table
     elif options.jsonl:
-        yield from map(_as_json, written.as_json(answers))
+        yield from _as_lines_of_json(options, written.as_json(answers))
     else:
         yield from written.as_text(answers)
+
+
+def _as_lines_of_json(options, rows: Iterable[dict]) -> Iterator[str]:
+    """The rows as lines of JSON, each with the object `kept` of the columns that --keep names."""
+    from rationale.runs import written_answers as written
+
+    if not options.keep:
+        return map(_as_json, rows)
+    names, cells = written.kept_cells(options.file, options.keep)
+    kept = ({"kept": dict(zip(names, own, strict=True))} for own in cells)
+    return (_as_json(own | row) for own, row in zip(kept, rows, strict=False))
 
 
 def _as_json(row: dict) -> str:

@@ -3,13 +3,15 @@
 import csv
 import io
 import json
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice, repeat
 from pathlib import Path
 from typing import Any
 
+from rationale.data.own.labels import spelled as label_as_text
 from rationale.data.own.tables import open_table
-from rationale.errors import BadInput, excerpt, printable
+from rationale.errors import BadInput, counted, excerpt, printable
 from rationale.runs.answer import Answer, Span
 from rationale.runs.answers import SavedRun
 
@@ -27,7 +29,7 @@ def answered(run: SavedRun, rows: Iterable[Labelled], window: int) -> Iterator[A
         yield from run.with_labels(answers, [label for _, label in part])
 
 
-def rows_of_table(path: Path, run: SavedRun, column: str, label: str) -> Iterator[Labelled]:
+def rows_of_table(path: Path, run: SavedRun, column: str, label: str, second: str = "") -> Iterator[Labelled]:
     """The texts of a table; pairs, for a model of pairs. An empty cell is an empty text.
 
     Parameters
@@ -36,6 +38,8 @@ def rows_of_table(path: Path, run: SavedRun, column: str, label: str) -> Iterato
         "": the column that the run was trained on, or `text`.
     label : str
         The column of the labels. "": no label is known.
+    second : str
+        For a model of pairs, the column of the second texts; "" as for `column`.
 
     Raises
     ------
@@ -44,7 +48,7 @@ def rows_of_table(path: Path, run: SavedRun, column: str, label: str) -> Iterato
     """
     p, table, has_words = vars(run.parameters), open_table(path), False
     columns = {"--column": column or p.get("text", "text")}
-    columns |= {"second": p.get("second", "second")} if run.of_pairs else {}
+    columns |= {"--second": second or p.get("second", "second")} if run.of_pairs else {}
     for number, cells in table.rows(columns | ({"--label": label} if label else {})):
         *cells, truth = cells if label else (*cells, None)
         row = ["" if cell is None or cell != cell else cell for cell in cells]
@@ -100,6 +104,26 @@ def kept_cells(path: Path | None, columns: list[str]) -> tuple[list[str], Iterab
     return columns, (tuple(cells) for _, cells in table.rows({f"--keep {name}": name for name in columns}))
 
 
+def note_of_labels(column: str, labels: Sequence[Any], classes: Sequence[str]) -> str:
+    """A line about labels of a table that are no class of a model, so that each answer to them counts as wrong.
+
+    Raises
+    ------
+    BadInput
+        There are labels, and none of them is a class of the model.
+    """
+    given = Counter(cell for cell in map(label_as_text, labels) if cell)
+    others = [name for name in given if name not in classes]
+    if not others:
+        return ""
+    few = f"{', '.join(map(excerpt, others[:3]))}{', ...' * (len(others) > 3)}"
+    known = f"{', '.join(map(excerpt, classes[:6]))}{', ...' * (len(classes) > 6)}"
+    if len(others) == len(given):
+        raise BadInput(f"--label {column}: {few}: none of the labels is a class of this run; accepted are {known}")
+    count = counted(sum(given[name] for name in others), "text")
+    return f"note: {count} with a label that is no class of this run, such as {few}; its classes are {known}\n"
+
+
 def as_table(
     run: SavedRun,
     answers: Iterable[Answer],
@@ -112,12 +136,17 @@ def as_table(
     Texts stand as they were given, so that the spans fit them. The rationale is its passages with " | " between
     them, or [[start, end], ...] with `spans`. For a model of pairs, the last column is the alignment: a part such as
     `dog: animal (0.98)` per aligned word, or [[start, end, start, end, weight], ...] with `spans`. Before all this
-    stand the columns `kept` of the table that the texts are from, with these `cells` in each row.
+    stand the columns `kept` of the table that the texts are from, with these `cells` in each row. They keep their
+    names, and one of our columns with the same name is called `answer_NAME`.
     """
     values = ["label", "probability"] if run.gives_classes else list(run.outputs)
-    yield _line(
-        [*(kept or []), "text", *["second"] * run.of_pairs, *values, "alignment" if run.of_pairs else "rationale"]
-    )
+    ours = ["text", *["second"] * run.of_pairs, *values, "alignment" if run.of_pairs else "rationale"]
+    names = list(kept or [])
+    for name in ours:
+        while name in names:
+            name = f"answer_{name}"
+        names.append(name)
+    yield _line(names)
     for answer, own in zip(answers, cells, strict=False):
         texts = [answer.text, *[answer.second] * run.of_pairs]
         given = [answer.label, answer.probability] if run.gives_classes else [answer.scores.get(x) for x in values]

@@ -270,8 +270,9 @@ def _check_finite(row: dict[str, float], epoch: int) -> None:
 def _report(row: dict, selection: ModelSelection, epochs: int, log) -> None:
     shown = [f"epoch {row['epoch']:3d}/{epochs}", f"{selection.score[4:]} {row[selection.score]:.4f}"]
     for name in ("rate_expected", "rate_selected"):
-        if row.get(f"dev_{name}", 1) < 1:  # a model that reads everything always has rate 1
-            shown.append(f"{name} {row['dev_' + name]:.3f}")
+        rate = row.get(f"dev_{name}")
+        if rate is not None and (rate < 1 or selection.target is not None):  # a model without gates reads every word
+            shown.append(f"{name} {rate:.3f}")
     print("  ".join(shown), f" {row['seconds']:.1f} s", flush=True)
     if log is not None:
         for name, value in row.items():

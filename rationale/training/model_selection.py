@@ -130,7 +130,7 @@ class ModelSelection:
                 return f"still improving {kept}; a larger number of epochs may help"
             more = f"{since} more epoch{'s have' if since > 1 else ' has'} not changed"
             return f"not known to have converged {kept}, which {more}; a larger number of epochs may help"
-        reason = f"the {_words(self.rate)} of no epoch is within {self.tolerance:.4g} of the target {self.target}"
+        reason = f"the {_words(self.rate)} of no epoch is within {self.tolerance:.4g} of the target {self.target:.4g}"
         if not self._outside(best):
             reason = f"there is no epoch after the first {self.patience}, which are not chosen"
         return f"not converged at the last epoch, {len(history)}: {reason}; try more epochs"

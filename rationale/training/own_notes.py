@@ -16,6 +16,7 @@ from rationale.explain.faithfulness import told_by_number
 from rationale.statistics import wilson_interval
 from rationale.training.evaluation import Evaluation
 from rationale.training.extraction import Result
+from rationale.training.model_selection import is_far
 from rationale.training.tfidf import Baseline
 
 WIDE = 0.08  # distance from dev accuracy to the end of its 95 % interval from which on there are too few texts
@@ -34,6 +35,7 @@ def notes_about(result: Result, baseline: Baseline | None = None, names: Sequenc
         missed     several classes are answers to dev, but one that it has is never the answer
         worse      the model is worse than the baseline on dev, by more than 1.96 standard errors of the difference
         collapsed  in most texts no word is selected, or every word is
+        elsewhere  the share of words that are selected is another in test than in dev
         code       the number of selected words tells the answer
 
     Parameters
@@ -62,7 +64,8 @@ def notes_about(result: Result, baseline: Baseline | None = None, names: Sequenc
     if model.has_gates:
         collapsed = why_collapsed(dev.z, unit, position)
         code = why_code(dev, result.evaluations["test"], position) if metric == "accuracy" else ""
-        notes.append(collapsed or code)
+        elsewhere = why_elsewhere(dev, result.evaluations["test"], unit, position)
+        notes += [collapsed] if collapsed else [code, elsewhere]
     return [note for note in notes if note]
 
 
@@ -198,6 +201,15 @@ def why_collapsed(z: Sequence[Tensor], unit: str = "text", position: str = "word
         if share >= COLLAPSED:
             return f"the gates have collapsed: {what} is selected in {share:.0%} of the dev {unit}s; try {advice}"
     return ""
+
+
+def why_elsewhere(dev: Evaluation, test: Evaluation, unit: str = "text", position: str = "word") -> str:
+    """Whether the share of words that are selected is another in test than in dev, where the epoch was chosen by it."""
+    on_dev, on_test = (torch.cat([(z != 0).double() for z in part.z]).mean().item() for part in (dev, test))
+    if not is_far(on_test, on_dev):
+        return ""
+    shares = f"{on_test:.1%} of the {position}s of test are selected, and {on_dev:.1%} of those of dev"
+    return f"the rate of new {unit}s is not known well: {shares}; label more {unit}s"
 
 
 def why_code(dev: Evaluation, test: Evaluation, position: str = "word") -> str:

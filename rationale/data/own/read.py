@@ -17,7 +17,7 @@ from typing import Any
 from rationale.data.corpus import SPLITS
 from rationale.data.example import Example, filled
 from rationale.data.own.eraser import Annotation, Documents, is_eraser, read_annotations, require_documents
-from rationale.data.own.labels import read_labels, spelled
+from rationale.data.own.labels import NO_LABEL, read_labels, spelled
 from rationale.data.own.marks import REMOVE, is_missing, read_marks, read_tokens, require_whole
 from rationale.data.own.settings import SUFFIXES, is_on_hub, kind_of
 from rationale.data.own.splits import DIGEST, SHARES, digest_of_text, divide, require_classes, shared_texts, strata_of
@@ -97,6 +97,7 @@ class Part:
         self.split, self.place, self.where, self.seed = split, place, where, seed
         self.numbers, self.texts, self.cells, self.digests = array("q"), Texts(words), list[str](), bytearray()
         self.tagged, self.tag = 0, ""  # number of texts with tags of HTML, and one of these tags
+        self.missing, self.stand_in = 0, ""  # number of texts such as NaN, and one of them
         self.skipped = array("q")  # numbers of the rows that are left out
 
     def add(
@@ -185,7 +186,7 @@ def _read(p: Any, split: Split) -> OwnTexts:
     else:
         tables, notes = _tables(p)
         parts = [_read_table(*part, p, words, split) for part in tables]
-        notes += _notes_of_skipped(parts) + _note_of_tags(parts) + _note_of_clauses(words)
+        notes += _notes_of_skipped(parts) + _note_of_missing(parts) + _note_of_tags(parts) + _note_of_clauses(words)
     empty = next((part for part in parts if not part.cells), None)
     if empty is not None:
         if empty.skipped:
@@ -307,6 +308,8 @@ def _read_table(name: str, table: Table, p: Any, words: dict[str, int], split: S
             continue
         if isinstance(row["text"], str) and "<" in row["text"] and (found := TAG.search(row["text"])):
             part.tagged, part.tag = part.tagged + 1, part.tag or found[0]
+        if isinstance(row["text"], str) and NO_LABEL.fullmatch(row["text"].strip()):
+            part.missing, part.stand_in = part.missing + 1, part.stand_in or row["text"].strip()
         if second is not None:
             tokens, second = (NULL, *tokens), (NULL, *second)
         part.add(number, tokens, label, marks, second)
@@ -448,6 +451,15 @@ def _notes_of_skipped(parts: list[Part]) -> list[str]:
     count = sum(len(part.skipped) for part in parts)
     missing = f"{'have' if count > 1 else 'has'} no text or no label, and {'are' if count > 1 else 'is'} left out"
     return [f"{counted(count, 'row')} {missing}; the first is {rows[0]}"] if count else []
+
+
+def _note_of_missing(parts: list[Part]) -> list[str]:
+    """What is said of texts such as NaN, which often stand where a text is missing."""
+    count, text = sum(part.missing for part in parts), next((part.stand_in for part in parts if part.missing), "")
+    if not count:
+        return []
+    are = f"{counted(count, 'text')} {'are' if count > 1 else 'is'} {excerpt(text)} or the like"
+    return [f"{are}, which we read as words; remove these rows if a text is missing there"]
 
 
 def _note_of_tags(parts: list[Part]) -> list[str]:

@@ -89,7 +89,8 @@ class Table:
         for setting, column in wanted.items():
             if column not in self.columns:
                 there = ", ".join(cut(f"{name}", 60) for name in self.columns[:30]) + ", ..." * (len(self.columns) > 30)
-                hint = did_you_mean(column, self.columns) or f"; give {setting}= one of these"
+                option = setting if setting.startswith("--") else f"{setting}="
+                hint = did_you_mean(column, self.columns) or f"; give {option} one of these"
                 if len(self.columns) == 1 and "," in str(self.columns[0]):
                     hint = "; its columns seem to be divided by commas: name the file .csv"
                 raise BadInput(f"{self.place}: no column {excerpt(column)}; its columns are {there}{hint}")

@@ -65,6 +65,7 @@ class OwnTextSettings(
         "min_learning_rate": 1e-4,
         "weight_decay": 1e-6,
         "tolerance": None,
+        "batch_tokens": 131_072,  # 32 texts of 4,096 words; one very long text among them must not fill the memory
     },
 ):
     """An extractor on texts of your own, small enough to train in minutes.
@@ -76,6 +77,11 @@ class OwnTextSettings(
         "a pretrained encoder": FINE_TUNED,
         "gates of a pretrained encoder": SHARED | STARTED,
         "gates whose draws pass no gradient, such as bernoulli": SCORED,
+    }
+
+    elsewhere: ClassVar[dict[str, str]] = {
+        "second": "these are single texts; pairs are for the notebook 13_train_nli, as in "
+        'make run NOTEBOOK=13_train_nli PARAMS="corpus=pairs.csv text=premise second=hypothesis"'
     }
 
     # Whatever the constraint measures: this is the share of words that you get when you use the model
@@ -99,18 +105,17 @@ class OwnTextSettings(
         """
         meant = {name: values.get(name, cls.model_fields[name].default) for name in ("encoder", "model", "selection")}
         unused = {"pool": cls.unused("pool")} if WHOLE_TEXT.get(meant["model"]) else {}
+        in_order = {} if values.get("bucketed", True) else {"batch_tokens": cls.unused("batch_tokens")}
         gate = GATES.get(meant["model"])
         if gate is not None and not gate.has_rsample:
             unused |= SCORED
             if values.get("samples") == 1:
                 unused |= {"samples": 1, "baseline": cls.unused("baseline")}
         if not find_encoder(meant["encoder"]).reads_pieces:
-            return unused
+            return unused | in_order
         has_gates = meant["model"] in GATES
         shared = SHARED if has_gates else {}
         started = STARTED if has_gates and meant["selection"] is not None else {}
         if started and values.get("selection_start", started["selection_start"]) is None:
             started = started | {"selection_moves": 0}  # a target that is fixed has no time to fall in
-        if not values.get("bucketed", True):
-            unused |= {"batch_tokens": cls.unused("batch_tokens")}
-        return FINE_TUNED | shared | started | unused
+        return FINE_TUNED | shared | started | unused | in_order
