@@ -143,7 +143,8 @@ def test_a_model_with_a_pretrained_encoder_is_not_told_to_take_one():
     worse = result(evaluation(600, 1000))
     worse.model.reads_pieces = True
     (note,) = notes_about(worse, baseline(800, 1000))
-    assert "encoder=" not in note and "vectors=" not in note and "give more epochs" in note
+    assert "encoder=" not in note and "vectors=" not in note
+    assert "give a smaller pretrained_learning_rate, more epochs" in note
 
 
 def test_a_run_that_stopped_by_itself_is_not_told_to_take_more_epochs_alone():

@@ -376,7 +376,11 @@ VARIANTS = {  # by a part of the run's name
     "-closeness0-": ", no second predictor",
     "-second_readsstates-": ", second predictor of the selector's states",
     "-samples1-": ", one draw and no baseline",
+    "-smaller_steps-": ", steps of the encoder a third as large",
+    "-accumulate6-": ", six batches per step",
+    "-epochs4-": ", four epochs",
 }
+OF_STEPS = ("-smaller_steps-", "-accumulate6-", "-epochs4-")  # what a run of the full text can have, too
 WITHIN = {"full text": 0.03, "rate": 0.02}  # what was aimed at: points below the full text, and from the target rate
 ROUNDING = 1e-9  # of a difference of two shares: 24 of 800 texts are 3 points
 
@@ -394,12 +398,14 @@ def own_differences(table: pd.DataFrame) -> pd.DataFrame:
     DataFrame
         run, corpus, encoder, model, target, seed; `rate_gap`, the distance of the rate on test from its target; and the
         differences of the test accuracy, each as a `statistics.Difference` or None: `full`, from the full text of the
-        same encoder and seed (paired), and `tfidf`, from TF-IDF with logistic regression.
+        same encoder, seed and training steps (paired), and `tfidf`, from TF-IDF with logistic regression.
     """
     rows = []
     for row in table[table["model"] != "full_text"].itertuples():
         alike = (table[["corpus", "encoder", "seed", "train"]] == [row.corpus, row.encoder, row.seed, row.train]).all(1)
-        whole = table[alike & (table["model"] == "full_text")]
+        steps = [part for part in OF_STEPS if part in row.run]
+        same = table["run"].map(lambda run, steps=steps: [part for part in OF_STEPS if part in run] == steps)
+        whole = table[alike & same & (table["model"] == "full_text")]
         full = None
         if len(whole):
             scores = [by_text.read_scores("accuracy", row.test, bits) for bits in (row.right, whole["right"].iloc[0])]

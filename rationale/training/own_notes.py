@@ -75,6 +75,7 @@ def advice_for(result: Result) -> str:
     assert model is not None
     steps = ["word vectors (vectors=)"] * (not model.reads_pieces)
     steps += ["encoder=minilm"] * (not model.reads_pieces and model.task == "extraction")
+    steps += ["a smaller pretrained_learning_rate"] * model.reads_pieces
     steps.append("more epochs" if result.converged is None else "stop_after=0 and more epochs")
     steps += ["a larger selection"] * model.has_gates
     *first, last = steps
