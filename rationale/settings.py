@@ -334,12 +334,16 @@ def show(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def did_you_mean(name: str, known: Iterable[str], cutoff: float = 0.6) -> str:
+def did_you_mean(name: str, known: Iterable[str], cutoff: float = 0.6, or_longer: bool = True) -> str:
     """`, did you mean a or b?` if there are names of at least this similarity in [0, 1], otherwise "".
 
     At most three, the most similar one first. Names that begin with it and go on are left out, as `selection_start` if
-    `selection` is the first.
+    `selection` is the first. With `or_longer`, if none is similar: those that go on, as `stop_after` does for `stop`.
     """
-    close = difflib.get_close_matches(name, list(dict.fromkeys(known)), n=3, cutoff=cutoff)
+    names = list(dict.fromkeys(known))
+    close = difflib.get_close_matches(name, names, n=3, cutoff=cutoff)
+    if or_longer and not close:
+        longer = [other for other in names if other.startswith(f"{name}_")][:3]
+        return f", did you mean {' or '.join(longer)}?" if longer else ""
     close = [other for other in close if not other.startswith(f"{close[0]}_")]
     return f", did you mean {' or '.join(close)}?" if close else ""

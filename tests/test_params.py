@@ -427,6 +427,11 @@ def test_validated_takes_what_papermill_has_put_behind_the_cell():
         validated(given | {"hiden_size": 7}, tasks.ExtractionSettings)
 
 
+def test_the_beginning_of_a_name_is_enough_to_be_told_the_name():
+    with pytest.raises(BadInput, match=r"stop: unknown parameter, did you mean stop_after\?"):
+        tasks.OwnTextSettings.check("stop", 1)
+
+
 def test_a_setting_of_another_notebook_is_told_where_it_is():
     path = root() / "notebooks/17_train_own_texts.py"
     with pytest.raises(BadInput, match="second: these are single texts; pairs are for the notebook 13_train_nli"):

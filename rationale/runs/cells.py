@@ -163,7 +163,7 @@ def with_own(cls: type[Settings], written: Mapping[str, Assignment], where: str)
         if name in cls.model_fields:
             continue
         line = f"{where}{name}: no setting of {cls.__name__}"
-        if similar := did_you_mean(name, cls.model_fields, cutoff=0.75):
+        if similar := did_you_mean(name, cls.model_fields, cutoff=0.75, or_longer=False):
             raise BadInput(f"{line}{similar}")
         if name == "results" or name.endswith(OF_FILE) or not name.isascii():
             raise BadInput(f"{line}, and no name for a parameter of your own, give another one")
@@ -223,7 +223,9 @@ def class_of_cell(names: tuple[str, ...], where: str) -> type[Settings]:
     """A class with the settings of a cell and no others; names of its own are left out (see `with_own`)."""
     fields = {name: _definition(name) for name in names if _definition(name)}
     for name in names:
-        similar = did_you_mean(name, [field for cls in known() for field in cls.model_fields], cutoff=0.75)
+        similar = did_you_mean(
+            name, [field for cls in known() for field in cls.model_fields], cutoff=0.75, or_longer=False
+        )
         if name not in fields and similar:
             raise BadInput(f"{where}{name}: no component has such a setting{similar}")
     return create_model("NotebookSettings", __base__=Settings, **fields)  # type: ignore[call-overload]

@@ -386,7 +386,7 @@ def _labelled(parts: list[Part], words: dict[str, int], p: Any) -> OwnTexts:
     head = "classes" if "second" in vars(p) else vars(p).get("head", "auto")
     column = "classification" if is_eraser(Path(p.corpus)) else p.label
     labels = read_labels([cell for part in parts for cell in part.cells], column, head, where)
-    notes = [f"{place}: {starts[-1]:,} texts; {labels.note}"]
+    notes = [f"{place}: {counted(starts[-1], 'pair' if 'second' in vars(p) else 'text')}; {labels.note}"]
     keys = [bytes(part.digests[i : i + DIGEST]) for part in parts for i in range(0, len(part.digests), DIGEST)]
     split_of = [part.split for part in parts for _ in part.cells]
     missing = [split for split in SHARES if split not in split_of]
