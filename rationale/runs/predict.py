@@ -243,10 +243,11 @@ def main(arguments: list[str] | None = None) -> int:
         return 0
     run.model.to(device)
     if options.file is not None and _is_read_twice(options.file):  # a mistake is found before anything is written
-        labels = []
+        labels = []  # those that are named by --label
         for number, (text, label) in enumerate(_rows(options, run), start=1):
             line = _as_line(text)
-            labels.append(label)
+            if options.label:
+                labels.append(label)
             if run.of_pairs or BETWEEN in line:  # a single text without it is accepted
                 _sides(run, run.tokens(line), number)
         if options.label and run.gives_classes:
