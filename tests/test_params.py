@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rationale.errors import BadInput
-from rationale.runs import root, validated
+from rationale.runs import cells, folding, root, validated
 from rationale.runs.cells import defaults, known, parameters_cell, settings_class
 from rationale.runs.parameters import merge, modernised, resolve
 from rationale.runs.yaml_files import is_override, read_file, read_override
@@ -425,6 +425,19 @@ def test_validated_takes_what_papermill_has_put_behind_the_cell():
     given["In"].append("# Parameters\nhiden_size = 7\n")
     with pytest.raises(BadInput, match="hiden_size: unknown parameter, did you mean hidden_size"):
         validated(given | {"hiden_size": 7}, tasks.ExtractionSettings)
+
+
+def test_a_nul_is_told_as_any_other_mistake_by_each_version_of_python(monkeypatch):
+    def parse_of_before(source, *_):  # of Python 3.11.2
+        raise ValueError("source code string cannot contain null bytes")
+
+    with monkeypatch.context() as earlier:  # pytest itself parses files where a test fails
+        earlier.setattr(cells.ast, "parse", parse_of_before)
+        parsed = cells._parsed("a = 1\n\x00")
+        with pytest.raises(BadInput, match="cell 1: source code string cannot contain null bytes"):
+            cells.assignments("seed: int = 1\n\x00", "cell 1: ")
+        only_imports = folding._only_imports("import os\n\x00")
+    assert parsed == [] and not only_imports
 
 
 def test_the_beginning_of_a_name_is_enough_to_be_told_the_name():

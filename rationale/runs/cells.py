@@ -26,7 +26,7 @@ def _parsed(source: str) -> list[ast.AST]:
     """All nodes of a cell; [] if it cannot be parsed, because executing the cell then reports the error."""
     try:
         return list(ast.walk(ast.parse(source)))
-    except SyntaxError:
+    except (SyntaxError, ValueError):  # before Python 3.11.4, a NUL is a ValueError
         return []
 
 
@@ -130,6 +130,8 @@ def assignments(source: str, where: str) -> dict[str, Assignment]:
         body = ast.parse(source).body
     except SyntaxError as error:
         raise BadInput(f"{where}line {error.lineno}: {error.msg}") from None
+    except ValueError as error:  # before Python 3.11.4, a NUL
+        raise BadInput(f"{where}{error}") from None
     found: dict[str, Assignment] = {}
     lines = source.encode().splitlines()  # columns of the tree count bytes
     for node in body:

@@ -232,7 +232,7 @@ def _code(text: str) -> str:
     """A source text without its blank lines, comments and docstrings."""
     try:
         nodes = list(ast.walk(_tree(text)))
-    except SyntaxError:
+    except (SyntaxError, ValueError):  # before Python 3.11.4, a NUL is a ValueError
         return text  # executing it will say what is wrong
     lines, prose, strings = without_comments(text).split("\n"), set(), set()
     for row, line in enumerate(text.split("\n"), 1):

@@ -62,5 +62,5 @@ def collapse(notebook: Any) -> Any:
 def _only_imports(source: str) -> bool:
     try:
         return all(isinstance(node, ast.Import | ast.ImportFrom) for node in ast.parse(source).body)
-    except SyntaxError:  # such as a magic command
+    except (SyntaxError, ValueError):  # such as a magic command, or a NUL before Python 3.11.4
         return False
