@@ -1,6 +1,8 @@
 """The tables of RESULTS.md, written from the committed results."""
 
 import json
+from collections.abc import Mapping
+from functools import partial
 from math import inf, isnan, nan
 
 import pandas as pd
@@ -370,24 +372,26 @@ def sweeps_table(results: pd.DataFrame) -> str:
 
 
 FIFTH = 0.2  # the target at which the corpora are compared
-VARIANTS = {  # by a part of the run's name
+OF_STEPS = {  # what a run of the full text can do differently, too, by a part of the run's name
+    "-smaller_steps-": ", steps of the encoder a third as large",
+    "-accumulate6-": ", six batches per step",
+    "-epochs4-": ", four epochs",
+}
+VARIANTS = {
     "-before-": ", by the defaults of before",
     "-from_the_start-": ", never the whole text, no second predictor",
     "-closeness0-": ", no second predictor",
     "-second_readsstates-": ", second predictor of the selector's states",
     "-samples1-": ", one draw and no baseline",
-    "-smaller_steps-": ", steps of the encoder a third as large",
-    "-accumulate6-": ", six batches per step",
-    "-epochs4-": ", four epochs",
+    **OF_STEPS,
 }
-OF_STEPS = ("-smaller_steps-", "-accumulate6-", "-epochs4-")  # what a run of the full text can have, too
 WITHIN = {"full text": 0.03, "rate": 0.02}  # what was aimed at: points below the full text, and from the target rate
 ROUNDING = 1e-9  # of a difference of two shares: 24 of 800 texts are 3 points
 
 
-def variant_of(run: str) -> str:
+def variant_of(run: str, variants: Mapping[str, str] = VARIANTS) -> str:
     """What a run does differently from the defaults of today, from its name; "" for the defaults."""
-    return "".join(words for part, words in VARIANTS.items() if part in run)
+    return "".join(words for part, words in variants.items() if part in run)
 
 
 def own_differences(table: pd.DataFrame) -> pd.DataFrame:
@@ -400,12 +404,10 @@ def own_differences(table: pd.DataFrame) -> pd.DataFrame:
         differences of the test accuracy, each as a `statistics.Difference` or None: `full`, from the full text of the
         same encoder, seed and training steps (paired), and `tfidf`, from TF-IDF with logistic regression.
     """
-    rows = []
+    steps, rows = table["run"].map(partial(variant_of, variants=OF_STEPS)), []
     for row in table[table["model"] != "full_text"].itertuples():
         alike = (table[["corpus", "encoder", "seed", "train"]] == [row.corpus, row.encoder, row.seed, row.train]).all(1)
-        steps = [part for part in OF_STEPS if part in row.run]
-        same = table["run"].map(lambda run, steps=steps: [part for part in OF_STEPS if part in run] == steps)
-        whole = table[alike & same & (table["model"] == "full_text")]
+        whole = table[alike & (steps == steps[row.Index]) & (table["model"] == "full_text")]
         full = None
         if len(whole):
             scores = [by_text.read_scores("accuracy", row.test, bits) for bits in (row.right, whole["right"].iloc[0])]

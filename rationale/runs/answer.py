@@ -99,6 +99,14 @@ class Answer:
         return None if self.label is None or self.truth is None else self.label == self.truth
 
     @property
+    def excess(self) -> float | None:
+        """By how much a score is above the label of its text; None for classes, several scores, or without a label."""
+        if not isinstance(self.truth, float) or len(self.scores) != 1:
+            return None
+        (score,) = self.scores.values()
+        return score - self.truth
+
+    @property
     def knows_no_word(self) -> bool:
         """Whether the model knows none of the words, so that it answers as it would answer an empty text."""
         words = [*self.tokens[1:], *self.second_tokens[1:]] if self.second else self.tokens  # a side begins with `NULL`
@@ -142,10 +150,10 @@ class Answer:
         verdict, truth = "", f"{self.truth:.4g}" if isinstance(self.truth, float) else self.truth
         if self.is_right is not None:
             verdict = "right" if self.is_right else "wrong"
-        elif isinstance(self.truth, float) and len(self.scores) == 1:
+        elif self.excess is not None:
             (score,) = self.scores.values()
-            side = "low" if score < self.truth else "high"
-            verdict = "right" if f"{score:.4g}" == truth else f"{abs(score - self.truth):.2g} too {side}"
+            side = "low" if self.excess < 0 else "high"
+            verdict = "right" if f"{score:.4g}" == truth else f"{abs(self.excess):.2g} too {side}"
         return answer, verdict, "" if verdict == "right" else f": the label is {truth}"
 
     def _repr_html_(self) -> str:
@@ -209,20 +217,19 @@ def parts_of_page(
         What else the page says of each text: columns of its table, by name.
     """
     head, _, tail = PAGE.format(title=html.escape(title), style=HIDDEN * can_be_wrong, body="\0").partition("\0")
-    known = wrong = 0
-    distances = []
+    known = wrong = scored = 0
+    far = 0.0  # all scores together from their labels
     yield head + ONLY_WRONG * can_be_wrong
     for answer, row in zip(answers, kept, strict=False):
         known, wrong = known + (answer.is_right is not None), wrong + (answer.is_right is False)
-        if isinstance(answer.truth, float) and len(answer.scores) == 1:
-            distances += [abs(score - answer.truth) for score in answer.scores.values()]
+        if answer.excess is not None:
+            scored, far = scored + 1, far + abs(answer.excess)
         yield answer.as_html(row)
     if known:
         yield f"<p>{wrong:,} of {known:,} texts with a label got a wrong answer.</p>"
-    if distances:
-        far = f"{sum(distances) / len(distances):.2g} from its label on average"
-        texts = f"{len(distances):,} text{'s' * (len(distances) > 1)}"
-        yield f"<p>{texts} with a label: the answer is {far}.</p>"
+    if scored:
+        texts = f"{scored:,} text{'s' * (scored > 1)}"
+        yield f"<p>{texts} with a label: the answer is {far / scored:.2g} from its label on average.</p>"
     yield tail
 
 

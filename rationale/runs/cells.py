@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from pydantic import ConfigDict, TypeAdapter, ValidationError, create_model
 
 from rationale.errors import BadInput, shown
-from rationale.runs.notebook_text import code_cells, text_of
+from rationale.runs.notebook_text import code_cells, text_of, tree_of
 from rationale.runs.own_parts import OF_FILE, execute_parts
 from rationale.runs.settings import ReadingSettings, TheorySettings
 from rationale.settings import Settings, accepts, components, did_you_mean, may_be_null, plain_types, setting
@@ -25,8 +25,8 @@ from rationale.settings import Settings, accepts, components, did_you_mean, may_
 def _parsed(source: str) -> list[ast.AST]:
     """All nodes of a cell; [] if it cannot be parsed, because executing the cell then reports the error."""
     try:
-        return list(ast.walk(ast.parse(source)))
-    except (SyntaxError, ValueError):  # before Python 3.11.4, a NUL is a ValueError
+        return list(ast.walk(tree_of(source)))
+    except SyntaxError:
         return []
 
 
@@ -127,11 +127,10 @@ def assignments(source: str, where: str) -> dict[str, Assignment]:
         If the cell holds anything but lines `name: type = literal`.
     """
     try:
-        body = ast.parse(source).body
+        body = tree_of(source).body
     except SyntaxError as error:
-        raise BadInput(f"{where}line {error.lineno}: {error.msg}") from None
-    except ValueError as error:  # before Python 3.11.4, a NUL
-        raise BadInput(f"{where}{error}") from None
+        line = "" if error.lineno is None else f"line {error.lineno}: "  # of a NUL, no version knows it
+        raise BadInput(f"{where}{line}{error.msg}") from None
     found: dict[str, Assignment] = {}
     lines = source.encode().splitlines()  # columns of the tree count bytes
     for node in body:

@@ -14,6 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from rationale.runs.notebook_text import tree_of
 from rationale.runs.own_parts import CHOOSING, sources_of
 from rationale.runs.workspace import root
 
@@ -215,7 +216,7 @@ def _dotted(path: Path) -> str:
 
 @cache
 def _tree(text: str) -> ast.Module:
-    return ast.parse(text)
+    return tree_of(text)
 
 
 def without_comments(text: str) -> str:
@@ -232,7 +233,7 @@ def _code(text: str) -> str:
     """A source text without its blank lines, comments and docstrings."""
     try:
         nodes = list(ast.walk(_tree(text)))
-    except (SyntaxError, ValueError):  # before Python 3.11.4, a NUL is a ValueError
+    except SyntaxError:
         return text  # executing it will say what is wrong
     lines, prose, strings = without_comments(text).split("\n"), set(), set()
     for row, line in enumerate(text.split("\n"), 1):

@@ -8,6 +8,8 @@ import ast
 import re
 from typing import Any
 
+from rationale.runs.notebook_text import tree_of
+
 NAMES = {  # by tag, what the code of a cell is called
     "parameters": "parameters",
     "injected-parameters": "parameters of this run",
@@ -61,6 +63,6 @@ def collapse(notebook: Any) -> Any:
 
 def _only_imports(source: str) -> bool:
     try:
-        return all(isinstance(node, ast.Import | ast.ImportFrom) for node in ast.parse(source).body)
-    except (SyntaxError, ValueError):  # such as a magic command, or a NUL before Python 3.11.4
+        return all(isinstance(node, ast.Import | ast.ImportFrom) for node in tree_of(source).body)
+    except SyntaxError:  # such as a magic command
         return False

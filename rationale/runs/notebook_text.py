@@ -1,5 +1,6 @@
 """The text of a notebook and its code cells, read without executing anything."""
 
+import ast
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -48,3 +49,17 @@ def text_of(notebook: Path) -> str:
 def parts_cells(notebook: Path) -> list[str]:
     """The sources of the cells tagged `parts`, which define parts of one's own; see `own_parts`."""
     return [source for tags, source in code_cells(notebook, text_of(notebook)) if "parts" in tags]
+
+
+def tree_of(source: str) -> ast.Module:
+    """The syntax tree of a cell.
+
+    Raises
+    ------
+    SyntaxError
+        If it is no Python. A NUL counts as such, too, for which Python before 3.11.4 raises a ValueError.
+    """
+    try:
+        return ast.parse(source)
+    except ValueError as error:
+        raise SyntaxError(str(error)) from None

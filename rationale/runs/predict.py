@@ -16,7 +16,7 @@ import os
 import stat
 import sys
 from collections.abc import Iterable, Iterator
-from itertools import islice, repeat
+from itertools import islice
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
@@ -259,7 +259,11 @@ def main(arguments: list[str] | None = None) -> int:
         lines = _written(options, run, given, window)
     else:
         rows = predict(run, (run.tokens(_as_line(text)) for text, _ in given), window=window)
-        lines = _as_lines_of_json(options, rows) if options.jsonl else (_shown(row, run) for row in rows)
+        if options.jsonl:
+            kept = written_answers.kept_rows(options.file, options.keep)
+            lines = map(_as_json, written_answers.with_kept(rows, kept))
+        else:
+            lines = (_shown(row, run) for row in rows)
     for line in lines:
         print(line, flush=True)
     note = rate_note(options.run, run)
@@ -323,30 +327,18 @@ def _written(options, run, rows: Iterable["Labelled"], window: int) -> Iterator[
     from rationale.runs import written_answers as written
     from rationale.runs.answer import parts_of_page
 
-    answers = written.answered(run, rows, window)
+    answers, kept = written.answered(run, rows, window), written.kept_rows(options.file, options.keep)
     if options.html:
-        can_be_wrong, names = bool(options.label) and run.gives_classes, options.keep
-        kept = (dict(zip(names, cells, strict=True)) for cells in written.kept_cells(options.file, names)[1])
-        yield from parts_of_page(answers, options.title or "Rationales", can_be_wrong, kept if names else repeat({}))
+        can_be_wrong = bool(options.label) and run.gives_classes
+        yield from parts_of_page(answers, options.title or "Rationales", can_be_wrong, kept)
     elif options.csv:
-        table = written.as_table(run, answers, options.spans, *written.kept_cells(options.file, options.keep))
+        table = written.as_table(run, answers, options.spans, options.keep, kept)
         # a file has the texts as they are; a terminal would obey the control characters in them
         yield from (printable(line, keep="\n\t") for line in table) if sys.stdout.isatty() else table
     elif options.jsonl:
-        yield from _as_lines_of_json(options, written.as_json(answers))
+        yield from map(_as_json, written.with_kept(written.as_json(answers), kept))
     else:
         yield from written.as_text(answers)
-
-
-def _as_lines_of_json(options, rows: Iterable[dict]) -> Iterator[str]:
-    """The rows as lines of JSON, each with the object `kept` of the columns that --keep names."""
-    from rationale.runs import written_answers as written
-
-    if not options.keep:
-        return map(_as_json, rows)
-    names, cells = written.kept_cells(options.file, options.keep)
-    kept = ({"kept": dict(zip(names, own, strict=True))} for own in cells)
-    return (_as_json(own | row) for own, row in zip(kept, rows, strict=False))
 
 
 def _as_json(row: dict) -> str:

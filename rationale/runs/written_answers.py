@@ -4,7 +4,7 @@ import csv
 import io
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice, repeat
 from pathlib import Path
 from typing import Any
@@ -86,8 +86,8 @@ def as_json(answers: Iterable[Answer]) -> Iterator[dict]:
         yield row | {"unknown": answer.unknown}
 
 
-def kept_cells(path: Path | None, columns: list[str]) -> tuple[list[str], Iterable[tuple]]:
-    """The names of these columns of a table, and their cells row by row; no names and empty rows if none is wanted.
+def kept_rows(path: Path | None, columns: list[str]) -> Iterable[dict[str, Any]]:
+    """The cells of these columns of a table, by name, row by row; empty rows without end if none is wanted.
 
     Raises
     ------
@@ -95,13 +95,19 @@ def kept_cells(path: Path | None, columns: list[str]) -> tuple[list[str], Iterab
         The table has no such column, or one is named twice.
     """
     if path is None or not columns:
-        return [], repeat(())
+        return repeat({})
     table, twice = open_table(path), next((name for name in columns if columns.count(name) > 1), None)
     if twice is not None:
         raise BadInput(f"--keep {twice}: given twice; accepted: each column once")
     for name in columns:
         table.require({"--keep": name})
-    return columns, (tuple(cells) for _, cells in table.rows({f"--keep {name}": name for name in columns}))
+    cells = (cells for _, cells in table.rows({f"--keep {name}": name for name in columns}))
+    return (dict(zip(columns, row, strict=True)) for row in cells)
+
+
+def with_kept(rows: Iterable[dict], kept: Iterable[Mapping[str, Any]]) -> Iterator[dict]:
+    """The rows of JSON, each behind the object `kept` of the columns of its table, if there are any."""
+    return (({"kept": own} if own else {}) | row for own, row in zip(kept, rows, strict=False))
 
 
 def note_of_labels(column: str, labels: Sequence[Any], classes: Sequence[str]) -> str:
@@ -128,29 +134,29 @@ def as_table(
     run: SavedRun,
     answers: Iterable[Answer],
     spans: bool,
-    kept: list[str] | None = None,
-    cells: Iterable[tuple] = repeat(()),
+    columns: Sequence[str] = (),
+    kept: Iterable[Mapping[str, Any]] = repeat({}),
 ) -> Iterator[str]:
     """The lines of a CSV file: text, label and probability (or a column per score), and the rationale or the alignment.
 
     Texts stand as they were given, so that the spans fit them. The rationale is its passages with " | " between
     them, or [[start, end], ...] with `spans`. For a model of pairs, the last column is the alignment: a part such as
     `dog: animal (0.98)` per aligned word, or [[start, end, start, end, weight], ...] with `spans`. Before all this
-    stand the columns `kept` of the table that the texts are from, with these `cells` in each row. They keep their
+    stand these `columns` of the table that the texts are from, with the cells `kept` in each row. They keep their
     names, and one of our columns with the same name is called `answer_NAME`.
     """
     values = ["label", "probability"] if run.gives_classes else list(run.outputs)
     ours = ["text", *["second"] * run.of_pairs, *values, "alignment" if run.of_pairs else "rationale"]
-    names = list(kept or [])
+    names = list(columns)
     for name in ours:
         while name in names:
             name = f"answer_{name}"
         names.append(name)
     yield _line(names)
-    for answer, own in zip(answers, cells, strict=False):
+    for answer, row in zip(answers, kept, strict=False):
         texts = [answer.text, *[answer.second] * run.of_pairs]
         given = [answer.label, answer.probability] if run.gives_classes else [answer.scores.get(x) for x in values]
-        yield _line([*own, *texts, *given, _with_places(answer) if spans else _in_words(answer)])
+        yield _line([*row.values(), *texts, *given, _with_places(answer) if spans else _in_words(answer)])
 
 
 def _placed(span: Span) -> str:

@@ -272,11 +272,11 @@ def train(
     warmup = math.ceil(PriceSettings.of(p).warmup) + (RemedySettings.of(p).whole_text_epochs or 0)
     rate = getattr(p, "kept_by", None) or (SELECTED if p.measure == "selected" else EXPECTED)
     target = p.selection if objective.selection is not None else None
-    share_wanted = None  # of all words of dev, where it is not the target itself
+    rate_of_dev = {}  # what its texts may keep of all words, where that is not the target itself
     if objective.selection is not None and objective.selection.per_text:  # above it, if many texts are short
         sizes = torch.cat([batch.mask.sum(1) for batch in batches["dev"].in_order()])
         target = objective.selection.mean_target(sizes, of_words=rate == SELECTED, final=True).item()
-        share_wanted = objective.selection.mean_target(sizes, of_words=True, final=True).item()
+        rate_of_dev["rate_target"] = objective.selection.mean_target(sizes, of_words=True, final=True).item()
     selection = ModelSelection(
         p.model_choice,
         score=f"dev_{model.head.chosen_by}",
@@ -301,8 +301,7 @@ def train(
     }
     for name, evaluation in evaluations.items():
         evaluation.metrics.update(score_when_shut(model, batches[name]))
-    if share_wanted is not None:
-        evaluations["dev"].metrics["rate_target"] = share_wanted
+    evaluations["dev"].metrics.update(rate_of_dev)
     for note in selection.notes(state.history, state.best, evaluations["dev"].chosen_error):
         print(f"note: {note}", flush=True)
     splits = {name: part.examples for name, part in batches.items()}

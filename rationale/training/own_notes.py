@@ -35,7 +35,7 @@ def notes_about(result: Result, baseline: Baseline | None = None, names: Sequenc
         missed     several classes are answers to dev, but one that it has is never the answer
         worse      the model is worse than the baseline on dev, by more than 1.96 standard errors of the difference
         collapsed  in most texts no word is selected, or every word is
-        elsewhere  the share of words that are selected is another in test than in dev
+        other      another share of the words is selected in test than in dev
         code       the number of selected words tells the answer
 
     Parameters
@@ -64,8 +64,8 @@ def notes_about(result: Result, baseline: Baseline | None = None, names: Sequenc
     if model.has_gates:
         collapsed = why_collapsed(dev.z, unit, position)
         code = why_code(dev, result.evaluations["test"], position) if metric == "accuracy" else ""
-        elsewhere = why_elsewhere(dev, result.evaluations["test"], unit, position)
-        notes += [collapsed] if collapsed else [code, elsewhere]
+        other = why_other_rate(dev, result.evaluations["test"], unit, position)
+        notes += [collapsed] if collapsed else [code, other]
     return [note for note in notes if note]
 
 
@@ -204,8 +204,8 @@ def why_collapsed(z: Sequence[Tensor], unit: str = "text", position: str = "word
     return ""
 
 
-def why_elsewhere(dev: Evaluation, test: Evaluation, unit: str = "text", position: str = "word") -> str:
-    """Whether the share of words that are selected is another in test than in dev, where the epoch was chosen by it."""
+def why_other_rate(dev: Evaluation, test: Evaluation, unit: str = "text", position: str = "word") -> str:
+    """Whether another share of the words is selected in test than in dev, by which the epoch was chosen."""
     on_dev, on_test = (torch.cat([(z != 0).double() for z in part.z]).mean().item() for part in (dev, test))
     if not is_far(on_test, on_dev):
         return ""

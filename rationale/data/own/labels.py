@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from rationale.errors import BadInput, cut, excerpt
 
 MOST_NUMBERS = 10  # a column with more different whole numbers than this holds scores
-NO_LABEL = re.compile(r"|nan|n/?a|null|none|-|\?", re.IGNORECASE)  # what people write where a number is missing
+STAND_IN = re.compile(r"|nan|n/?a|null|none|-|\?", re.IGNORECASE)  # what people write where a cell is empty
 
 COMMA = re.compile(r"[-+]?\d+,\d+")  # a number as some countries write it, 0,5
 
@@ -72,7 +72,7 @@ def read_labels(cells: Sequence[str], column: str, head: str, where: Where) -> L
     mostly_numbers = len(bad) < len(counts) - len(bad) > MOST_NUMBERS
     if bad and (head == "scores" or (head == "auto" and (mostly_numbers or with_commas))):
         more = _more(sum(counts[text] for text in bad))
-        missing = "a missing score" if NO_LABEL.fullmatch(bad[0]) or bad[0].lower() in ("inf", "-inf") else "no number"
+        missing = "a missing score" if STAND_IN.fullmatch(bad[0]) or bad[0].lower() in ("inf", "-inf") else "no number"
         others = "; accepted: a number"
         if with_commas:
             others += f" with a point, {bad[0].replace(',', '.')}"
@@ -126,7 +126,7 @@ def _classes(cells: Sequence[str], counts: Counter[str], numbers: dict[str, Any]
     for number, word in (("0", "false"), ("1", "true")):
         if {number, word} <= spellings.keys():
             note += f"; {number} and {word} may mean the same, and are different classes"
-    empty = [name for name in names if NO_LABEL.fullmatch(name)]
+    empty = [name for name in names if STAND_IN.fullmatch(name)]
     if empty:
         are = "is a class" if len(empty) == 1 else "are classes"
         their = "its" if len(empty) == 1 else "their"

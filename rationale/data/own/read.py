@@ -6,7 +6,7 @@ import re
 from array import array
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -17,7 +17,7 @@ from typing import Any
 from rationale.data.corpus import SPLITS
 from rationale.data.example import Example, filled
 from rationale.data.own.eraser import Annotation, Documents, is_eraser, read_annotations, require_documents
-from rationale.data.own.labels import NO_LABEL, read_labels, spelled
+from rationale.data.own.labels import STAND_IN, read_labels, spelled
 from rationale.data.own.marks import REMOVE, is_missing, read_marks, read_tokens, require_whole
 from rationale.data.own.settings import SUFFIXES, is_on_hub, kind_of
 from rationale.data.own.splits import DIGEST, SHARES, digest_of_text, divide, require_classes, shared_texts, strata_of
@@ -79,6 +79,18 @@ class OwnTexts:
         write_text(folder / "splits.csv", written.getvalue())
 
 
+@dataclass
+class Seen:
+    """In how many texts of a part something odd was seen, and what it was in the first of them."""
+
+    count: int = 0
+    first: str = ""
+
+    def add(self, what: str) -> None:
+        """Count a text."""
+        self.count, self.first = self.count + 1, self.first or what
+
+
 class Part:
     """The texts of one file, in parallel columns.
 
@@ -96,8 +108,7 @@ class Part:
     def __init__(self, split: str, place: str, where: Callable[[int], str], words: dict[str, int], seed: int):
         self.split, self.place, self.where, self.seed = split, place, where, seed
         self.numbers, self.texts, self.cells, self.digests = array("q"), Texts(words), list[str](), bytearray()
-        self.tagged, self.tag = 0, ""  # number of texts with tags of HTML, and one of these tags
-        self.missing, self.stand_in = 0, ""  # number of texts such as NaN, and one of them
+        self.tags, self.stand_ins = Seen(), Seen()  # texts with tags of HTML, and texts such as NaN
         self.skipped = array("q")  # numbers of the rows that are left out
 
     def add(
@@ -307,9 +318,9 @@ def _read_table(name: str, table: Table, p: Any, words: dict[str, int], split: S
                 break
             continue
         if isinstance(row["text"], str) and "<" in row["text"] and (found := TAG.search(row["text"])):
-            part.tagged, part.tag = part.tagged + 1, part.tag or found[0]
-        if isinstance(row["text"], str) and NO_LABEL.fullmatch(row["text"].strip()):
-            part.missing, part.stand_in = part.missing + 1, part.stand_in or row["text"].strip()
+            part.tags.add(found[0])
+        if isinstance(row["text"], str) and STAND_IN.fullmatch(row["text"].strip()):
+            part.stand_ins.add(row["text"].strip())
         if second is not None:
             tokens, second = (NULL, *tokens), (NULL, *second)
         part.add(number, tokens, label, marks, second)
@@ -453,9 +464,15 @@ def _notes_of_skipped(parts: list[Part]) -> list[str]:
     return [f"{counted(count, 'row')} {missing}; the first is {rows[0]}"] if count else []
 
 
+def _seen(of_parts: Iterable[Seen]) -> tuple[int, str]:
+    """In how many texts of all parts something was seen, and what it was in the first of them."""
+    seen = [one for one in of_parts if one.count]
+    return sum(one.count for one in seen), seen[0].first if seen else ""
+
+
 def _note_of_missing(parts: list[Part]) -> list[str]:
     """What is said of texts such as NaN, which often stand where a text is missing."""
-    count, text = sum(part.missing for part in parts), next((part.stand_in for part in parts if part.missing), "")
+    count, text = _seen(part.stand_ins for part in parts)
     if not count:
         return []
     are = f"{counted(count, 'text')} {'are' if count > 1 else 'is'} {excerpt(text)} or the like"
@@ -464,7 +481,7 @@ def _note_of_missing(parts: list[Part]) -> list[str]:
 
 def _note_of_tags(parts: list[Part]) -> list[str]:
     """What is said of texts that hold HTML: the names of tags are words for a model, which may select them."""
-    count, tag = sum(part.tagged for part in parts), next((part.tag for part in parts if part.tag), "")
+    count, tag = _seen(part.tags for part in parts)
     if not count:
         return []
     holds = "hold" if count > 1 else "holds"
