@@ -44,7 +44,8 @@ from rationale import figures, models, nn, training
 from rationale.data import require_vectors
 from rationale.data.pairs import NULL
 from rationale.data.read import read_alignment
-from rationale.runs import claims, results_folder, saved, validated
+from rationale.runs import claims, results_folder, validated
+from rationale.runs.fit import save_own
 from rationale.training.settings import AlignmentSettings
 
 # %%
@@ -138,16 +139,24 @@ figures.show_source(shown.forward)
 # With a map, we also measure whether words share their weight, for the pairs of each label. *Grouped* is the share of
 # the attended hypothesis words that have the weight of another word of their row. For *segments* the other word has to
 # be a neighbour. A row whose weights are all equal does not count.
+#
+# If the pairs are your own, we also fit a baseline to the same splits. It is a linear model on the TF-IDF weights of
+# the words of each text. It reads both texts, but it cannot compare them. So its accuracy tells you how many labels one
+# can guess without an alignment. If the aligner is not better, do not trust its alignments yet.
 
 # %%
+baseline = training.train_tfidf(splits, "classes") if corpus_read.own is not None else None
 result = training.train_aligner(p, splits, num_outputs, folder)
-scores = saved.save_run(folder, result, p, labels)
-for note in training.notes_about(result, names=labels):
-    print(f"note: {note}")
-if corpus_read.own is not None:
-    corpus_read.own.save(folder)  # the splits of pairs of your own
+scores = save_own(folder, result, p, corpus_read, baseline)
+if baseline is not None:
+    beside = {p.model: scores, baseline.name: baseline.metrics}
+    accuracies = {name: [of[split]["accuracy"] for split in ("dev", "test")] for name, of in beside.items()}
+    display(figures.show_table(pd.DataFrame(accuracies, ["accuracy, dev", "accuracy, test"]).T, index="model"))
 
 # %% tags=["check"]
+right, test_labels = scores["test"]["accuracy"], [e.label for e in splits["test"]]
+half, majority = 1.96 * result.evaluations["test"].standard_error, max(np.bincount(test_labels)) / len(test_labels)
+print(f"test accuracy {right:.1%} ± {half:.1%} (95 %), {len(test_labels):,} pairs; most frequent class {majority:.1%}")
 trained = sum(value.numel() for value in result.model.parameters())
 print(f"We have trained {trained:,} parameters.")
 paper_size = {"hardkuma": 462_400, "recurrent": 3_269_800} | dict.fromkeys(nn.MAPPINGS, 382_000)

@@ -68,6 +68,17 @@ training.require_words(p)  # before anything is read
 # A row without a text or without a label stops the run, and the error names the row. With `skip_incomplete=true`, we
 # leave such rows out and tell you how many there were.
 #
+# Have people marked words in some of your texts? Then name the column of their marks by `rationale`. A cell holds spans
+# of characters, such as `[[0, 12], [30, 41]]`, whose ends do not belong to them. Or it holds one number per word, such
+# as `0 0 1 1`. It is empty if nobody marked the text. The model does not learn from the marks, but you can compare its
+# rationales with them. A folder in ERASER's format has such marks, too. Its documents are the files of `docs`, one
+# sentence per line and with spaces between the words. A line of `train.jsonl`, `val.jsonl` or `test.jsonl` says which
+# tokens of a document people marked. The first token has number 0, and `end_token` is not among the marked ones:
+#
+# ```
+# {"annotation_id": "a1", "classification": "POS", "evidences": [[{"docid": "a1", "start_token": 2, "end_token": 5}]]}
+# ```
+#
 # The notes below say what we concluded from the columns. Please read them, because a column of stars, for example,
 # can be meant as classes or as scores.
 

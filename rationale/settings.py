@@ -10,6 +10,7 @@ import copy
 import difflib
 import functools
 import inspect
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from types import NoneType, SimpleNamespace, UnionType
@@ -251,8 +252,9 @@ class Settings(BaseModel):
         except (ValidationError, OverflowError):
             is_text = isinstance(value, str) and str not in plain_types(cls, name)
             text = f'text "{cut(value)}"' if is_text else cut(show(value), 200)
+            offer = f"{accepts(cls, name)}{share_meant(cls, name, value)}"
             meaning = cls.model_fields[name].description
-            raise BadInput(f"{where}{name}: {text} is not accepted, give {accepts(cls, name)} ({meaning})") from None
+            raise BadInput(f"{where}{name}: {text} is not accepted, give {offer} ({meaning})") from None
 
 
 def types_of(field: FieldInfo) -> list[Any]:
@@ -302,6 +304,14 @@ def accepts(cls: type[Settings], name: str) -> str:
         interval = extra.get("interval") if isinstance(extra, dict) else ""
         text = f"{IN_WORDS[kind]} in {interval}" if interval else IN_WORDS[kind]
     return f"{text} or null" if may_be_null(cls, name) else text
+
+
+def share_meant(cls: type[Settings], name: str, value: Any) -> str:
+    """`, such as 0.2 for 20 %` if a field accepts numbers from 0 to 1 and the value is a percentage; otherwise ""."""
+    extra = cls.model_fields[name].json_schema_extra
+    is_share = isinstance(extra, dict) and re.fullmatch(r"[\[(]0, 1[\])]", str(extra.get("interval"))) is not None
+    is_percentage = is_share and type(value) in (int, float) and 1 < value < 100
+    return f", such as {value / 100:.10g} for {value:g} %" if is_percentage else ""
 
 
 @functools.cache

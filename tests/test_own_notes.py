@@ -263,6 +263,20 @@ def test_the_baseline_is_that_of_scikit_learn_with_the_best_penalty_on_dev():
     assert fitted.scores["test"].mean() == pytest.approx(own) and len(fitted.scores["dev"]) == 40
 
 
+def test_the_baseline_of_pairs_knows_in_which_text_a_word_stands_and_compares_nothing():
+    """A label that one side tells is learned; one that needs both sides compared (are they equal?) is not."""
+    pytest.importorskip("sklearn")
+    generator = np.random.default_rng(0)
+
+    def pairs(count, label):
+        sides = generator.integers(0, 2, (count, 2)).tolist()
+        return [Example(("it", f"word{a}"), label(a, b), second=("it", f"word{b}")) for a, b in sides]
+
+    for label, least, most in ((lambda _, b: b, 1.0, 1.0), (lambda a, b: int(a == b), 0.3, 0.8)):
+        splits = {"train": pairs(300, label), "dev": pairs(100, label), "test": pairs(100, label)}
+        assert least <= train_tfidf(splits, "classes").metrics["test"]["accuracy"] <= most
+
+
 def test_the_baseline_can_count_rare_classes_as_much_as_frequent_ones():
     metrics = pytest.importorskip("sklearn.metrics")
     generator, splits = np.random.default_rng(0), {"train": [], "dev": [], "test": []}

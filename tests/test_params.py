@@ -445,6 +445,15 @@ def test_the_beginning_of_a_name_is_enough_to_be_told_the_name():
         tasks.OwnTextSettings.check("stop", 1)
 
 
+def test_a_percentage_is_told_as_the_share_that_it_means():
+    for name, value, told in (("selection", 20, "0.2 for 20 %"), ("dropout", 7.5, "0.075 for 7.5 %")):
+        with pytest.raises(BadInput, match=f"{name}: {value} is not accepted, give .*, such as {told} "):
+            tasks.OwnTextSettings.check(name, value)
+    for name, value in (("selection", 100), ("selection", -20), ("selection", "20"), ("seed", 1.5)):
+        with pytest.raises(BadInput, match=r"^(?!.*such as)"):
+            tasks.OwnTextSettings.check(name, value)
+
+
 def test_a_setting_of_another_notebook_is_told_where_it_is():
     path = root() / "notebooks/17_train_own_texts.py"
     with pytest.raises(BadInput, match="second: these are single texts; pairs are for the notebook 13_train_nli"):

@@ -20,6 +20,7 @@ from rationale.files import write_text
 from rationale.runs.intact import read_json
 from rationale.runs.record import difference, unlike_recorded
 from rationale.runs.saved import SavedRun, load_run, save_run
+from rationale.settings import Settings
 from rationale.training.checkpoint import another_file, facts_of_checkpoint, settled
 from rationale.training.extraction import Result, require_words, train_extractor
 from rationale.training.loop import choose_device
@@ -145,15 +146,13 @@ def _baseline(texts: Labelled, class_weight: str) -> Baseline | None:
         return None
 
 
-def save_own(
-    folder: Path, result: Result, p: OwnTextSettings, texts: Labelled, baseline: Baseline | None = None
-) -> dict:
-    """Write the files of a run on texts of one's own, and print the notes about it.
+def save_own(folder: Path, result: Result, p: Settings, texts: Labelled, baseline: Baseline | None = None) -> dict:
+    """Write the files of a run on texts or pairs, which may be one's own, and print the notes about it.
 
     Parameters
     ----------
     folder : Path
-        Gets the files of `saved.save_run`, splits.csv and baseline.json.
+        Gets the files of `saved.save_run`; of one's own texts, splits.csv; with a baseline, baseline.json.
     result, p, texts
         Of the run.
     baseline : Baseline or None

@@ -4,7 +4,8 @@
     p(y | x) = softmax(W x + b)                           classes; scores: ridge regression, clipped to [0, 1]
 
 n_tw is how often the word or pair of adjacent words w stands in text t, and N_w in how many of the N training texts it
-stands. The inverse strength of the L2 penalty is the one of `COSTS` with the best dev score.
+stands. The inverse strength of the L2 penalty is the one of `COSTS` with the best dev score. The words of a pair count
+separately for its first and its second text. So the baseline reads both texts, but it cannot compare them.
 
 A model whose rationales are to be believed should not be worse: what it reads would then be less than what single words
 tell. The module needs scikit-learn, from the extra `texts`.
@@ -35,6 +36,7 @@ METRICS = {"classes": "accuracy", "scores": "mse"}
 COSTS = (0.1, 1.0, 10.0, 100.0)  # inverse strengths of the penalty
 EXTRA = "texts"  # of this package
 FILE = "baseline.json"
+OF_SECOND = "\0"  # what the words of a second text begin with: no text holds it
 
 
 @dataclass
@@ -77,6 +79,17 @@ def words_and_pairs(tokens: Sequence[str]) -> list[str]:
     return lower + [" ".join(pair) for pair in pairwise(lower)]
 
 
+def features_of(tokens: Sequence[str], second: Sequence[str] | None = None) -> list[str]:
+    """What the baseline counts in a text, or in a pair: `words_and_pairs`, those of the second text with a mark.
+
+    Examples
+    --------
+    >>> features_of(["A", "dog"], ["it"])
+    ['a', 'dog', 'a dog', '\\x00it']
+    """
+    return words_and_pairs(tokens) + [OF_SECOND + feature for feature in words_and_pairs(second or ())]
+
+
 def train_tfidf(splits: dict[str, list[Example]], head: str, class_weight: str = "none") -> Baseline:
     """Fit the baseline to the training texts, choose its penalty on dev, and evaluate it on dev and test.
 
@@ -101,14 +114,16 @@ def train_tfidf(splits: dict[str, list[Example]], head: str, class_weight: str =
 
     start, classes = time.perf_counter(), head == "classes"
     report_phase("baseline")
-    texts = [example.tokens for example in splits["train"]]
-    least = fewest_occurrences(len(texts))  # of texts in which a word stands
-    vectorizer = TfidfVectorizer(analyzer=words_and_pairs, sublinear_tf=True, min_df=least, dtype=np.float32)
+    texts = {name: [(example.tokens, example.second) for example in part] for name, part in splits.items()}
+    least = fewest_occurrences(len(texts["train"]))  # of texts in which a word stands
+    vectorizer = TfidfVectorizer(
+        analyzer=lambda text: features_of(*text), sublinear_tf=True, min_df=least, dtype=np.float32
+    )
     try:
-        inputs = {"train": vectorizer.fit_transform(texts)}
+        inputs = {"train": vectorizer.fit_transform(texts["train"])}
     except ValueError:  # no word stands in two texts
-        inputs = {"train": vectorizer.set_params(min_df=1).fit_transform(texts)}
-    inputs |= {name: vectorizer.transform([example.tokens for example in splits[name]]) for name in ("dev", "test")}
+        inputs = {"train": vectorizer.set_params(min_df=1).fit_transform(texts["train"])}
+    inputs |= {name: vectorizer.transform(texts[name]) for name in ("dev", "test")}
     target = {name: np.array([example.label for example in part]) for name, part in splits.items()}
 
     def scored(machine: Any, split: str) -> "np.ndarray":
