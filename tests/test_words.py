@@ -12,7 +12,7 @@ from rationale.figures.look import Shown, new_figure, to_svg
 from rationale.figures.words import WORDS
 from rationale.runs import committed, exports, root
 from rationale.runs.themes import finding
-from tests.in_process import run_cells
+from tests.in_process import NOT_CHECKED, run_cells
 
 PAGES = ["23_read_nli", "24_read_probes", "25_read_seq2seq", "26_read_failures", "31_selection_rates", "32_reviews"]
 PICTURES = sorted((root() / "outputs" / "reference" / "figures").glob("*.svg"))
@@ -42,11 +42,14 @@ def cells_of(table: str) -> list[str]:
 
 
 @pytest.mark.parametrize("notebook", PAGES)
-def test_a_page_shows_words_and_prints_sentences(notebook, tmp_path, monkeypatch, capsys):
+def test_a_page_holds_what_it_says_of_the_committed_results_in_words_and_sentences(
+    notebook, tmp_path, monkeypatch, capsys
+):
     displayed = []
     failed, _ = run_cells(notebook, tmp_path, monkeypatch, pictures=True, displayed=displayed)
     assert not failed
     lines = capsys.readouterr().out.splitlines()
+    assert not [line for line in lines if NOT_CHECKED in line]
     assert lines and not [line for line in lines if not SENTENCE.match(line)]
     assert not [line for line in lines if re.search(r"\[\(|\{'|array\(", line)], "no value as Python writes it"
     pictures = [shown for shown in displayed if isinstance(shown, Shown)]
