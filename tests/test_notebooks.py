@@ -48,13 +48,13 @@ def test_notebook_runs_with_its_smoke_parameters(notebook: Path, outputs: Path) 
 def test_notebook_runs_in_a_kernel_and_if_it_trains_it_leaves_the_same(notebook: Path, outputs: Path) -> None:
     try:
         kernel = smoke(notebook, outputs / "warm", run_warm)
-        if not metrics(kernel):
-            return  # the test above runs it without a kernel
+        if not notebook.stem.startswith("1"):
+            return  # it trains nothing, and the test above runs it without a kernel
         without = smoke(notebook, outputs)
     except (BadInput, RunFailed) as error:
         pytest.fail(f"{notebook.stem}: {error}", pytrace=False)
     assert files(without) == files(kernel)
-    assert metrics(without) == metrics(kernel)
+    assert metrics(without) == metrics(kernel) != {}
 
 
 def files(folder: Path) -> list[str]:
