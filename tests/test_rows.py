@@ -121,6 +121,21 @@ def own_run(folder, seed=1, **changes):
     return run
 
 
+def test_runs_that_differ_in_the_steps_of_the_encoder_alone_are_compared_and_no_others():
+    names = {"sst-{}seed1": (0.50, 0.40), "sst-{}seed2": (0.46, 0.44), "sst-{}closeness0-seed1": (0.9, 0.1)}
+    rows = []
+    for name, accuracies in names.items():
+        for steps, accuracy in zip(("encoderminilm-bfloat16true-", "minilm_larger_steps-"), accuracies, strict=True):
+            of = {"corpus": "sst", "encoder": "minilm", "model": "hardkuma", "target": 0.2, "train": 9}
+            row = {"run": name.format(steps), "seed": int(name[-1]), "dev_accuracy": accuracy, "test_accuracy": 0.4}
+            rows.append(of | row)
+    (said,) = readme_tables.steps_in_words(pd.DataFrame(rows))
+    low, high = mean_interval([0.10, 0.02])
+    assert said.startswith("2 pairs of runs") and "on test 0.0 (0.0 to 0.0) points, and above 0 in 0" in said
+    assert f"on dev 6.0 ({100 * low:.1f} to {100 * high:.1f}) points, and above 0 in 2;" in said
+    assert not readme_tables.steps_in_words(pd.DataFrame(rows[:2]))
+
+
 def test_runs_on_a_corpus_as_texts_of_ones_own_are_rows_with_their_baseline_and_their_differences(tmp_path):
     runs = [own_run(tmp_path), own_run(tmp_path, model="full_text")]
     table = pd.DataFrame([own_rows.own_row(run) for run in runs])

@@ -36,7 +36,14 @@ from rationale.runs.needed import time_in_words
 from rationale.runs.sweeps import read_sweep
 from rationale.runs.verdicts import VERDICTS, cause_is_unknown, read_claims, with_verdicts
 from rationale.runs.workspace import root
-from rationale.statistics import Difference, paired_bootstrap, share_difference, student_interval, wilson_interval
+from rationale.statistics import (
+    Difference,
+    mean_interval,
+    paired_bootstrap,
+    share_difference,
+    student_interval,
+    wilson_interval,
+)
 from tools.fixed_words import RULES
 from tools.measured import behind, cell, marks, with_interval, with_legend
 from tools.speed import markdown, rewritten, speed_tables
@@ -372,8 +379,9 @@ def sweeps_table(results: pd.DataFrame) -> str:
 
 
 FIFTH = 0.2  # the target at which the corpora are compared
+LARGER = "-minilm_larger_steps-"
 OF_STEPS = {  # what a run of the full text can do differently, too, by a part of the run's name
-    "-smaller_steps-": ", steps of the encoder a third as large",
+    LARGER: ", larger steps of the encoder",
     "-accumulate6-": ", six batches per step",
     "-epochs4-": ", four epochs",
 }
@@ -424,6 +432,23 @@ def beside_tfidf(row) -> Difference:
     return share_difference(row.test_accuracy, row.tfidf_test, row.test)
 
 
+def steps_in_words(table: pd.DataFrame) -> list[str]:
+    """How the runs with the default steps of the encoder compare with those with larger steps, in sentences."""
+    alike = ["corpus", "encoder", "model", "target", "seed", "train"]
+    variants = table["run"].map(variant_of)
+    usual, larger = (table[variants == words] for words in ("", OF_STEPS[LARGER]))
+    pairs = usual.merge(larger, on=alike, suffixes=("", "_larger"))
+    if len(pairs) < 2:
+        return []
+    said = []
+    for split in ("dev", "test"):
+        gains = pairs[f"{split}_accuracy"] - pairs[f"{split}_accuracy_larger"]
+        mean = with_interval(Difference(gains.mean(), *mean_interval(gains)), scale=100)
+        said.append(f"on {split} {mean} points, and above 0 in {(gains > 0).sum()}")
+    begin = f"{len(pairs)} pairs of runs of MiniLM differ in the steps of the encoder alone."
+    return [f"{begin} The accuracy with the default less that with larger steps is {'; '.join(said)}."]
+
+
 def own_texts_table(_: pd.DataFrame) -> str:
     """The table of corpora as if they were texts of one's own, in Markdown, one row per run, and what was reached."""
     table = read_own_texts()
@@ -463,6 +488,7 @@ def own_texts_table(_: pd.DataFrame) -> str:
             near_full = f"At most {100 * WITHIN['full text']:.0f} points below the full text"
             lines.append(f"{near_full}, where we have a run of it: {near} of {len(full)}.")
         lines.append(f"Selected share within {100 * WITHIN['rate']:.0f} points of 20 %: {held} of {len(part)}.")
+    lines += steps_in_words(table)
     planned = read_sweep("own_texts").runs
     wanted = [run.params for name, run in planned.items() if name not in set(table["run"])]
     there = set(zip(table["corpus"], table["encoder"], strict=True))

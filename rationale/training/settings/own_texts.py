@@ -19,7 +19,6 @@ from rationale.training.settings.extraction import ExtractionSettings
 # the gates of a transformer select more words, so the constraint held the rate of training and missed that of use.
 FINE_TUNED: dict[str, Any] = {
     "frozen_layers": None,
-    "pretrained_learning_rate": 1e-4,
     "learning_rate": 5e-4,
     "learning_rate_warmup": 0.3,
     "epochs": 6,
