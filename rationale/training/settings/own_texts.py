@@ -16,7 +16,9 @@ from rationale.training.settings.extraction import ExtractionSettings
 # The defaults of a pretrained encoder, for a run of minutes on a CPU: few passes, a warm-up, the lower half of the
 # transformer as it is, and few words per batch, so that few texts make many steps. The rate is measured without dropout
 # and by the rule of the test time, as for an LSTM, but less often, since each measurement costs a pass: with dropout,
-# the gates of a transformer select more words, so the constraint held the rate of training and missed that of use.
+# the gates of a transformer select more words, so the constraint held the rate of training and missed that of use. Its
+# own weights keep the step size that they have everywhere (3e-5): of long texts, a batch holds only a few, and with
+# larger steps the rationale could become a code.
 FINE_TUNED: dict[str, Any] = {
     "frozen_layers": None,
     "learning_rate": 5e-4,
