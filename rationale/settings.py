@@ -10,7 +10,6 @@ import copy
 import difflib
 import functools
 import inspect
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from types import NoneType, SimpleNamespace, UnionType
@@ -300,17 +299,20 @@ def accepts(cls: type[Settings], name: str) -> str:
         others = [part.other_in_words for part in cls.model_fields[name].metadata if isinstance(part, OneOf)]
         text = f"{'some' if kind is list else 'one'} of {', '.join(among)}" + "".join(f", or {o}" for o in others if o)
     else:
-        extra = cls.model_fields[name].json_schema_extra
-        interval = extra.get("interval") if isinstance(extra, dict) else ""
+        interval = interval_of(cls, name)
         text = f"{IN_WORDS[kind]} in {interval}" if interval else IN_WORDS[kind]
     return f"{text} or null" if may_be_null(cls, name) else text
 
 
+def interval_of(cls: type[Settings], name: str) -> str:
+    """The interval that a field accepts, as it was given to `setting`; "" if there is none."""
+    extra = cls.model_fields[name].json_schema_extra
+    return str(extra.get("interval", "")) if isinstance(extra, dict) else ""
+
+
 def share_meant(cls: type[Settings], name: str, value: Any) -> str:
     """`, such as 0.2 for 20 %` if a field accepts numbers from 0 to 1 and the value is a percentage; otherwise ""."""
-    extra = cls.model_fields[name].json_schema_extra
-    is_share = isinstance(extra, dict) and re.fullmatch(r"[\[(]0, 1[\])]", str(extra.get("interval"))) is not None
-    is_percentage = is_share and type(value) in (int, float) and 1 < value < 100
+    is_percentage = interval_of(cls, name)[1:-1] == "0, 1" and type(value) in (int, float) and 1 < value < 100
     return f", such as {value / 100:.10g} for {value:g} %" if is_percentage else ""
 
 

@@ -39,8 +39,7 @@ def test_notebook_runs_with_its_smoke_parameters(notebook: Path, outputs: Path) 
         folder = smoke(notebook, outputs)
     except (BadInput, RunFailed) as error:
         pytest.fail(f"{notebook.stem}: {error}", pytrace=False)
-    missing = {"run.ipynb", "run.html", "params.yaml", "environment.txt"} - {p.name for p in folder.iterdir()}
-    assert not missing, f"{folder} lacks {missing}"
+    assert not missing_from(folder), f"{folder} lacks {missing_from(folder)}"
 
 
 @pytest.mark.slow
@@ -48,6 +47,7 @@ def test_notebook_runs_with_its_smoke_parameters(notebook: Path, outputs: Path) 
 def test_notebook_runs_in_a_kernel_and_if_it_trains_it_leaves_the_same(notebook: Path, outputs: Path) -> None:
     try:
         kernel = smoke(notebook, outputs / "warm", run_warm)
+        assert not missing_from(kernel), f"{kernel} lacks {missing_from(kernel)}"
         if not notebook.stem.startswith("1"):
             return  # it trains nothing, and the test above runs it without a kernel
         without = smoke(notebook, outputs)
@@ -55,6 +55,11 @@ def test_notebook_runs_in_a_kernel_and_if_it_trains_it_leaves_the_same(notebook:
         pytest.fail(f"{notebook.stem}: {error}", pytrace=False)
     assert files(without) == files(kernel)
     assert metrics(without) == metrics(kernel) != {}
+
+
+def missing_from(folder: Path) -> set[str]:
+    """Which files of every run a folder lacks."""
+    return {"run.ipynb", "run.html", "params.yaml", "environment.txt"} - {path.name for path in folder.iterdir()}
 
 
 def files(folder: Path) -> list[str]:

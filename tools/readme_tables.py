@@ -387,7 +387,7 @@ OF_STEPS = {  # what a run of the full text can do differently, too, by a part o
 }
 VARIANTS = {
     "-before-": ", by the defaults of before",
-    "-from_the_start-": ", never the whole text, no second predictor",
+    "-from_the_start-": ", never the whole text, no second predictor, larger steps of the encoder",
     "-closeness0-": ", no second predictor",
     "-second_readsstates-": ", second predictor of the selector's states",
     "-samples1-": ", one draw and no baseline",
