@@ -40,7 +40,7 @@ test-slow: setup ## the tests that `make test` leaves out: notebooks in kernels,
 	OMP_NUM_THREADS=1 $(BIN)python -m pytest -n $(CORES) -m slow
 
 test-gpu: setup ## the tests that a GPU can fail: one line where there is none
-	$(BIN)python -m pytest -m gpu tests/test_gpu.py tests/test_mappings.py
+	$(BIN)python -m pytest -m gpu tests/test_gpu.py tests/test_mappings.py tests/test_notebooks_on_a_gpu.py
 
 bench-gpu: setup ## a GPU beside the CPU: training steps, graphs, bfloat16, memory; one line where there is none
 	$(BIN)python -m tests.benchmarks.gpu --json outputs/reference/bench_gpu.json

@@ -348,7 +348,7 @@ figures.show_table(pd.DataFrame({"what is read": readings, "share of words": [0,
 # %% tags=["check"]
 is_whole = torch.tensor([any(bool(z[part].all()) for part in opinions_of(review))
                          for z, review in zip(seen.z != 0, splits["dev"], strict=True)])
-wrong = (seen.prediction[:, 0] - torch.tensor([review.label[0] for review in splits["dev"]])).square()
+wrong = (seen.prediction[:, 0].cpu() - torch.tensor([review.label[0] for review in splits["dev"]])).square()
 print(f"{is_whole.float().mean():.0%} of the reviews: an opinion whole, error {wrong[is_whole].mean():.4f}; "
       f"the others: {wrong[~is_whole].mean():.4f}")
 if is_ours:

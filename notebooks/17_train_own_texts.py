@@ -340,7 +340,8 @@ figures.show_table(pd.DataFrame(most), quoted=True)
 # gates. The prediction must not change.
 
 # %% tags=["check"]
-batch = next(batches.Batches(splits["dev"], result.vocabulary, 64).in_order())
+place = result.model.vectors.device
+batch = next(batches.Batches(splits["dev"], result.vocabulary, 64, device=place).in_order())
 with torch.no_grad():
     output = result.model(batch.tokens, batch.mask)
     other = torch.where(output.z == 0, batch.tokens.roll(1, 0), batch.tokens)

@@ -87,7 +87,7 @@ figures.show_source(DigitCounter.forward)
 
 # %%
 given = {"num_train": p.num_train, "num_dev": p.num_dev, "num_test": p.num_dev, "model_epochs": p.model_epochs}
-given |= {"model_learning_rate": 0.002, "seed": p.seed, "epochs": p.epochs}
+given |= {"model_learning_rate": 0.002, "seed": p.seed, "epochs": p.epochs, "device": "cpu"}  # a tiny model
 usual = notebook_settings(notebook_path("14_train_probes"), **given)
 task = training.build_probed_task(usual)
 with tempfile.TemporaryDirectory() as place:
