@@ -575,14 +575,14 @@ def test_the_benchmark_of_a_gpu_runs_on_the_cpu_at_a_tiny_size(committed, monkey
     assert len(found) >= 12 and all(len(group["ways"]) >= 2 for group in found)
     assert all(way["per_second"] > 0 and way["peak_mib"] == 0 for group in found for way in group["ways"])
     shown = capsys.readouterr().out
-    assert "one training step, hardkuma, 2 sentences\n  the CPU" in shown and "sentences a second" in shown
+    assert "one training step, hardkuma, 2 sentences\n  the CPU" in shown and "sentences per second" in shown
     machine = {"cpu": "C", "gpu": "G", "cores": 16, "torch": "2"}
     record = {"date": "D", "machine": machine, "minutes": 7.2, "groups": found}
     assert speed.gpu_table() == "", "never measured"
     (speed.reference_folder() / "bench_gpu.json").write_text(json.dumps(record))
     text = speed.gpu_table()
     assert "| one training step, hardkuma, 2 sentences | the CPU |" in text
-    assert text.endswith("C, 16 cores, G, torch 2, D. The measurement took 7 minutes.")
+    assert text.endswith("C, 16 cores, G, torch 2, D. The measurement took 7.2 minutes.")
 
 
 def test_without_a_gpu_its_benchmark_says_so_in_one_line(monkeypatch, tmp_path, capsys):

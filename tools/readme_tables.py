@@ -15,6 +15,7 @@ from rationale.runs.committed import (
     BEHIND_GATE,
     FIXED_WORDS,
     LONG_TEXTS,
+    OWN_GPU,
     OWN_SEARCH,
     SEARCH_METRICS,
     SMALLEST,
@@ -542,6 +543,19 @@ def own_search_table(_: pd.DataFrame) -> str:
     return markdown(heads, rows)
 
 
+def own_gpu_table(_: pd.DataFrame) -> str:
+    """The runs of MiniLM on texts of one's own that were made on a GPU, in Markdown."""
+    heads = ["corpus", "reads", "accuracy on dev", "on test", "TF-IDF on test", "selected", "kept epoch", "seed"]
+    table, rows = pd.read_csv(reference_folder() / OWN_GPU), []
+    for row in table.itertuples():
+        reads = f"{in_words(row.model)}, {100 * row.target:.0f} %" if row.model in GATES else "full text"
+        measured = ((row.dev_accuracy, row.dev), (row.test_accuracy, row.test), (row.tfidf_test, row.test))
+        scores = [with_interval(Difference(a, *wilson_interval(a, n)), scale=100) for a, n in measured]
+        selected = f"{100 * row.dev_rate:.1f}°" if row.model in GATES else ""
+        rows.append([row.corpus, reads, *scores, selected, f"{row.best_epoch} of {row.epochs}", str(row.seed)])
+    return markdown(heads, rows)
+
+
 def long_texts_table(_: pd.DataFrame) -> str:
     """The loss of the first training texts for what was tried on long reviews, in Markdown."""
     heads = ["tried", "loss of texts 301 to 400", "loss of the last hundred", "texts"]
@@ -612,6 +626,7 @@ TABLES |= {
     "sweeps": sweeps_table,
     "own_texts": own_texts_table,
     "own_search": own_search_table,
+    "own_gpu": own_gpu_table,
     "long_texts": long_texts_table,
     "fixed_words": fixed_words_table,
     "bench": bench_table,

@@ -3,6 +3,7 @@
 bench.json          what `make bench` measured last: the ways of each group in turn, on one machine
 bench_before_after.json  what has become faster since a commit (`python -m tests.benchmarks.before_after`)
 bench_compiled.json what `torch.compile` changes (`python -m tests.benchmarks.compiled`)
+bench_gpu.json      a GPU beside the CPU of its machine (`make bench-gpu`)
 bench_authors.json  how many times as fast as the authors' own code the package was, measured once
 
 A group of bench.json whose first way is called "the usual way" and whose second is called "the package" (more may
@@ -238,7 +239,7 @@ def gpu_table() -> str:
     if not path.exists():
         return ""
     bench = json.loads(path.read_text(encoding="utf-8"))
-    heads = ["what", "way", "ms", "times as fast", "a second", "peak memory, MiB"]
+    heads = ["what", "way", "ms", "times as fast", "per second", "peak memory, MiB"]
     rows = [
         [group["group"], way["name"], milliseconds(way), f"{way['times_as_fast']:.2f}",
          f"{way['per_second']:,.0f} {group['unit']}", f"{way['peak_mib']:,.0f}" if way["peak_mib"] else ""]
@@ -269,7 +270,7 @@ def machine_of(bench: dict) -> str:
     """The machine, the version of torch, the date and the duration of a measurement, as a line."""
     machine = bench["machine"]
     parts = [machine["cpu"], f"{machine['cores']} cores", machine.get("gpu", ""), f"torch {machine['torch']}"]
-    took = f" The measurement took {bench['minutes']:.0f} minutes." if "minutes" in bench else ""
+    took = f" The measurement took {bench['minutes']:.2g} minutes." if "minutes" in bench else ""
     return ", ".join([*filter(None, parts), bench["date"]]) + "." + took
 
 

@@ -278,7 +278,7 @@ def measure(device: str = "cuda", sizes: Sizes = Sizes()) -> list[dict]:  # noqa
                 continue
             rows.append(row_of(name, milliseconds, peak, group.number, rows[0]["median_ms"] if rows else milliseconds))
             line = f"  {name:18} {milliseconds:9.2f} ms  {rows[-1]['times_as_fast']:7.2f} times as fast"
-            print_rows.append(f"{line}  {rows[-1]['per_second']:12,.0f} {group.unit} a second  {peak:8,.0f} MiB")
+            print_rows.append(f"{line}  {rows[-1]['per_second']:12,.0f} {group.unit} per second  {peak:8,.0f} MiB")
         print("\n".join(print_rows), flush=True)
         found.append({"group": group.name, "unit": group.unit, "ways": rows})
     return found
