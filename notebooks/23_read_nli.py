@@ -110,16 +110,20 @@ if len(table):
     display(export.figure(fig, "accuracy_against_cells"))
 
 # %% [markdown]
-# *Reading*. (These are means of three seeds. For softmax and for gates that start *from softmax* there are four seeds,
-# and for *recurrent* and *expected share held* there is one.) On average, every sparse map is less than two points
-# behind softmax. These maps open a sixth to two fifths of the cells. In Niculae and Blondel's table every sparse map is
-# *ahead* of softmax by up to one point, which we do not find. Fusedmax opens about a fifth of the cells in two seeds.
-# In the third it opens nearly three quarters, and it is two points less accurate. A possible explanation is that many
-# rows of this seed stayed uniform. Such rows are in the region (A9) of `40_sparse_attention`, in which all weights are
-# equal and pass no gradient. With runs of your own, you can count such rows in section 3 (*settled*). The other two
-# seeds are less than a point behind softmax. (Once before, with earlier code and on another CPU, the same seeds of
-# fusedmax and oscarmax gave other accuracies, and oscarmax was level with softmax. So a difference of a point between
-# two maps tells you little.)
+# *Reading*. (These are means over seeds, and the column *seeds* has their number. We trained seeds 5 and 6 of softmax
+# and of sparsemax on a GPU.) On average, every sparse map is behind softmax, by less than two and a half points. These
+# maps open a sixth to two fifths of the cells. In Niculae and Blondel's table every sparse map is *ahead* of softmax by
+# up to one point, which we do not find.
+#
+# Two of these means hide a seed that is unlike the others. Fusedmax opens about a fifth of the cells in two seeds. In
+# the third it opens nearly three quarters, and it is two points less accurate. The other two seeds are less than a
+# point behind softmax. Sparsemax is less than a point behind on average over four seeds. The fifth learned more slowly,
+# and on dev it is the last of the five from the second epoch on. In the end it is eight points behind. A possible
+# explanation of both is that many rows of these seeds passed no gradient. In the region (A9) of `40_sparse_attention`
+# all weights of a row are equal, and by (A10) the Jacobian of a one-hot row is 0. The slow seed of sparsemax opens the
+# fewest cells. With runs of your own, you can count such rows in section 3 (*settled*). (Once before, with earlier code
+# and on another CPU, the same seeds of fusedmax and oscarmax gave other accuracies, and oscarmax was level with
+# softmax. So a difference of a point between two maps tells you little.)
 #
 # A HardKuma aligner whose gates are trained from scratch is four to five points behind softmax. Bastings et al. report
 # about one point. Section 4 shows that gates which start from softmax attention are less than two points behind here.
@@ -135,17 +139,15 @@ if is_ours:
     usual = table[table["network"].eq("")].set_index("model")
     behind = usual["behind softmax"].astype(float)
     maps = usual.index.isin(["sparsemax", "fusedmax", "oscarmax", "sq_pnorm_max"])
-    assert behind[maps].between(0, 0.02).all(), "behind, within two points"
+    assert behind[maps].between(0, 0.025).all(), "behind, within two and a half points"
     assert usual.loc[maps, "rate_selected"].between(0.15, 0.4).all(), "a sixth to two fifths"
     gates = usual[usual.index == "hardkuma"]
-    assert behind["hardkuma"].between(0.04, 0.05).all(), "four to five points"
+    assert behind["hardkuma"].round(2).between(0.04, 0.05).all(), "four to five points"
     assert gates["target"].tolist() == [0.05, 0.1, 0.2] and np.ptp(gates["accuracy"].astype(float)) < 0.01
     assert 0.055 < behind["recurrent"] < 0.065, "six points"
     in_training = table["network"].eq("measure=training")
     single = in_training | table["model"].eq("recurrent")
-    four = table["model"].eq("softmax") | table["network"].str.contains("warm_start=8")
-    for which, seeds in ((single, 1), (four, 4), (~single & ~four, 3)):
-        assert table.loc[which, "seeds"].eq(seeds).all(), f"{seeds} seeds"
+    assert table.loc[single, "seeds"].eq(1).all() and table.loc[~single, "seeds"].ge(3).all(), "three seeds or more"
     assert table.loc[in_training, "rate_selected"].lt(0.01).all(), "hardly any cell"
     furthest = table["behind softmax"].astype(float)
     assert furthest[in_training].tolist() == [furthest.max()] and 0.075 < furthest.max() < 0.08, "nearly eight points"
@@ -158,6 +160,15 @@ if is_ours:
     assert 0.7 < fused["rate_selected"].iloc[2] < 0.75, "nearly three quarters in the third"
     lost = table.set_index("model").loc["softmax", "accuracy"] - fused["accuracy"]
     assert lost.iloc[:2].lt(0.01).all() and 0.02 < lost.iloc[2] < 0.03, "less than a point; two points more"
+    sparse = results.query("model == 'sparsemax' and split == 'test'")
+    sparse = sparse.pivot(index="seed", columns="metric", values="value").sort_values("accuracy")
+    lost = table.set_index("model").loc["softmax", "accuracy"] - sparse["accuracy"]
+    assert lost.iloc[0] > 0.08 and lost.iloc[1:].mean() < 0.01, "one seed of sparsemax is far behind"
+    assert sparse["rate_selected"].idxmin() == sparse.index[0], "which opens the fewest cells"
+    curves = committed.read_history().query("run.str.match('13_train_nli/sparsemax-seed')")
+    curves = curves.pivot(index="epoch", columns="run", values="dev_accuracy")
+    slow = curves.pop(f"13_train_nli/sparsemax-seed{sparse.index[0]}")
+    assert (slow < curves.min(axis=1)).loc[2:].all(), "on dev it is the last from the second epoch on"
 
 # %% [markdown]
 # ## 2. One pair, every attention
@@ -298,7 +309,7 @@ else:
     print("The table of multipliers is made from the committed runs. You find those of your runs in their history.csv.")
 
 # %% [markdown]
-# *Reading*. (There are three seeds from scratch, four with the warm start, and one whose constraint holds the expected
+# *Reading*. (There are three seeds from scratch, six with the warm start, and one whose constraint holds the expected
 # share.) Compare runs of the same seed. After the same number of passes, gates that start from softmax attention are
 # less than two points behind softmax on test. Gates from scratch are four to six points behind it. If we shut all
 # cells, the models with the warm start are right on fewer than half of the pairs (a third would be chance). So their
@@ -306,7 +317,7 @@ else:
 # scratch it is negative at the end of every epoch, so the constraint rewards open cells during nearly all of the
 # training. With the warm start it stays near 0, so the constraint changes the gates little.
 #
-# Bastings et al. set a target of 10 % and report 8.5 % of the cells. Is this a contradiction? Seven of our runs have
+# Bastings et al. set a target of 10 % and report 8.5 % of the cells. Is this a contradiction? Nine of our runs have
 # this target, and their constraint holds the share of cells that the rule opens. In the printed line you see where the
 # share of one more such run may lie. The published share comes from a single run, and it lies inside.
 #
@@ -314,7 +325,7 @@ else:
 # Its multiplier stays near 0, too. But you cannot compare this multiplier with the others, because its constraint holds
 # the expected share of open cells and not the share at test time.
 #
-# > The four runs with the warm start are more accurate than the three from scratch. Both have about the same share of
+# > The six runs with the warm start are more accurate than the three from scratch. Both have about the same share of
 # > open cells, so this share does not explain the difference. The start explains it. But three things differ between
 # > the two starts: the layers, the scores with which the gates begin, and the number of passes in which gates are
 # > trained, which is four and not twelve. We have not changed one of them at a time. Nor have we trained gates from
@@ -328,7 +339,8 @@ if is_ours:
     other = starts["network"].eq("measure=training")
     lost = starts["behind softmax"].astype(float)
     assert (warm | scratch | other).all() and starts["seed"][other].tolist() == [1], "one run with another measure"
-    assert starts["seed"][warm].tolist() == [1, 2, 3, 4] and starts["seed"][scratch].tolist() == [1, 2, 3], "as said"
+    seeds = [starts.loc[which, "seed"].tolist() for which in (warm, scratch)]
+    assert seeds == [[1, 2, 3, 4, 5, 6], [1, 2, 3]], "six with the warm start, three from scratch"
     assert lost[warm].between(0, 0.02).all() and lost[scratch].between(0.035, 0.062).all(), "less than two, four to six"
     assert lost[other].gt(0.07).all(), "more than seven"
     passes = of_runs.groupby("run")["epoch"].max() + committed.read_runs()["warm_start"].fillna(0)
@@ -344,7 +356,7 @@ if is_ours:
     low, high = statistics.run_interval(shares)
     print(f"In {len(shares)} runs, {min(shares):.1%} to {max(shares):.1%} of the cells are open. One more run may have "
           f"{low:.1%} to {high:.1%}. The paper reports {printed:.1%}.")  # fmt: skip
-    assert len(shares) == 7 and low < printed < high, "the published share is inside"
+    assert len(shares) == 9 and low < printed < high, "the published share is inside"
     near = by_start.drop("")
     assert near["min"].gt(-0.5).all() and near["max"].lt(0.5).all(), "near 0"
 

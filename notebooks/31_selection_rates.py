@@ -529,17 +529,18 @@ default = committed.runs_with(reference, selection=0.4).query("split == 'test' a
 default = default[default["vectors"].eq("imdb.w2v.300d") & default["target"].eq(0.4)].set_index("seed")["value"]
 for seeds in (default.loc[[1, 2, 3]], default):
     (lower, upper), count = statistics.mean_interval(seeds.tolist()), len(seeds)
-    print(f"Where the constraint holds the expected share, it is {lower:.1%} to {upper:.1%} with {count} seeds.")
-assert lower < printed < upper, "so do the seeds whose constraint holds the expected share"
-first = default.loc[[1, 2, 3]]
-assert statistics.mean_interval(first.tolist())[0] > printed, "the first three seeds alone do not"
-assert first.std() < 0.2 * min(default.std(), cells["vectors as they are"]["accuracy"].std()), "they are alike by chance"
+    print(f"Where the constraint holds the expected share, it is {lower:.2%} to {upper:.2%} with {count} seeds.")
+assert printed < lower < printed + 0.001 and upper < printed + 0.01, "just above the paper's number, by under a point"
+selected = cells["vectors as they are"]["accuracy"]
+assert not statistics.welch_test(default.tolist(), selected.tolist()).is_significant, "not told apart from the ten"
+assert default.loc[[1, 2, 3]].std() < 0.2 * min(default.std(), selected.std()), "three are alike by chance"
 
 # %% [markdown]
-# The mean of ten seeds agrees with the accuracy that the paper reports. So does the mean of the seeds whose constraint
-# holds the expected share. For a while we had only three of these seeds, and the interval of the three did not contain
-# the paper's number. Their accuracies are so close to each other by chance. More seeds of the same settings differ more
-# than five times as much, so the interval of the three was much too narrow. You cannot see this from three seeds.
+# The mean of ten seeds agrees with the accuracy that the paper reports. With the seeds whose constraint holds the
+# *expected* share, the accuracy is a little higher, by less than a point, and their interval just excludes the paper's
+# number. But Welch's test (section 15) cannot tell these seeds from the ten. So there may be no difference at all. The
+# first three of these seeds show you how little three seeds can say. Their accuracies are so close to each other that
+# their interval is far too narrow. Those of all seeds, with the same settings, differ more than five times as much.
 
 # %% [markdown]
 # ## 11. The authors' dynamics on small vectors
@@ -916,9 +917,10 @@ if len(apart):
     at = apart[apart["target"] == 0.4].set_index("what")
     gates, prices, of_both = (at.loc[name] for name in ("gates, both under the constraint", "gates, both with a price",
                                                         "gate and control, as in the paper"))  # fmt: skip
-    assert prices["low"] > 0, "with a price, HardKuma is ahead"
-    assert gates["points"] > 0 > gates["low"], "under the constraint, three seeds cannot tell"
-    assert not at.loc[["controls of HardKuma", "controls of Bernoulli"], "significant"].any(), "controls do not differ"
+    assert min(gates["low"], prices["low"]) > 0, "HardKuma is ahead with either control"
+    assert max(gates["points"], prices["points"]) < 2, "by less than two points"
+    of_controls = at.loc[["controls of HardKuma", "controls of Bernoulli"]]
+    assert not of_controls["significant"].any() and of_controls["points"].max() < 0, "if anything, the price is ahead"
     assert of_both["low"] < 0 < of_both["high"] < gap, "the paper's difference is larger than ours can be"
     near = four[four["target"] == 0.4].set_index(["control", "gate"])
     held, priced = near.loc["constraint"], near.loc["price"]
@@ -926,20 +928,21 @@ if len(apart):
     assert held["agreement"].min() > priced["agreement"].max(), "seeds agree more under the constraint"
     assert held["word_precision"].max() - held["word_precision"].min() < 0.01, "the gates are equally precise"
     assert (near["count_tells"] - near["answer_share"]).max() < 0.06, "no code at 40 %"
+    assert four["seeds"].eq(10).all(), "ten seeds of each"
     low = four[four["target"] == 0.1].set_index("gate")
-    assert not apart.loc[apart["target"] == 0.1, "significant"].any(), "at 10 %, three seeds cannot tell either"
+    assert apart.loc[apart["target"] < 0.4, "low"].min() > 0, "at 10 % and at 20 %, HardKuma is ahead as well"
     assert (low["count_tells"] - low["answer_share"]).min() > 0.06, "at 10 % the number tells more than the floor"
-    assert low.loc["HardKuma", "agreement"] < low.loc["Bernoulli", "agreement"], "and the seeds of HardKuma agree less"
 
 # %% [markdown]
-# Near 40 % of the words, HardKuma is more accurate than Bernoulli gates with either control. With a price, the interval
-# of the difference excludes 0. Under the constraint, the difference has the same sign, but its interval contains 0, so
-# three seeds are not enough to tell. For neither gate does the interval of the difference between the constraint and
-# the price exclude 0. But for HardKuma this difference is about as large as that between the gates under the
-# constraint. So these runs point to the *gate*, but they do not exclude the control, and the difference is small. The
-# difference in the paper is larger than the upper end of our interval. So something else may contribute to it, but we
-# have not tested this. The paper's Bernoulli gates have one draw, no baseline, and a price that is counted on the draw
-# (section 8). Ours have two draws, a baseline, and a price in closed form.
+# Near 40 % of the words, HardKuma is more accurate than Bernoulli gates with either control, and both intervals exclude
+# 0. With the first three seeds, the interval of the difference under the constraint contained 0. So we added seven
+# seeds of each model, as many as the list of claims in `00_read_me_first` had asked for. For neither gate does the
+# interval of the difference between the constraint and the price exclude 0. (On average, the price is a little ahead.)
+# So in these models it is the *gate* that makes the difference, and not the control. But the difference is small, less
+# than two points. If both differ, as in the paper, even the upper end of our interval is smaller than the paper's
+# difference. So something else may contribute to it, but we have not tested this. The paper's Bernoulli gates have one
+# draw, no baseline, and a price that is counted on the draw (section 8). Ours have two draws, a baseline, and a price
+# in closed form.
 #
 # What the control does change is the rate. Under the constraint, all seeds select nearly the share that we asked for.
 # With a price, the shares of the seeds differ by many points, so you compare models at rates that you did not choose.
@@ -947,9 +950,9 @@ if len(apart):
 # different sizes cannot agree fully. Under the constraint both gates are equally precise. With both gates and both
 # controls, the number of selected words tells little more than the floor.
 #
-# At 10 % we have runs under the constraint only. There the number of words tells more than the floor, with both gates.
-# So both gates begin to use the code of section 13, and not only HardKuma. The seeds of HardKuma agree less than those
-# of the Bernoulli gates. A part of this may come from the rates, because the Bernoulli gates select a little more.
+# At 10 % and at 20 % we have runs under the constraint only, and HardKuma is ahead there as well. But at 10 % the number
+# of words tells more than the floor, with both gates. So both gates begin to use the code of section 13, and a part of
+# the lead may come from it. We have not tested that.
 #
 # > The reward for entropy is small and the same for all. Without this reward, a price shut the gates of HardKuma in the
 # > first epoch. With a larger reward, the expected rate of HardKuma was far above its selected rate. We tried this on
