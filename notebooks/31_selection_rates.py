@@ -894,7 +894,7 @@ if len(four):
 # %% [markdown]
 # Which of these differences are more than chance? We use the paired bootstrap of section 15, over the test sentences
 # and the seeds. In the table below, each row is one difference in accuracy, in points, with its 95 % interval. In the
-# last rows both the gate and the control differ, as they do in the paper.
+# last row both the gate and the control differ, as they do in the paper.
 
 # %%
 apart = controls.differences(four, committed.read_by_text())
@@ -950,9 +950,9 @@ if len(apart):
 # different sizes cannot agree fully. Under the constraint both gates are equally precise. With both gates and both
 # controls, the number of selected words tells little more than the floor.
 #
-# At 10 % and at 20 % we have runs under the constraint only, and HardKuma is ahead there as well. But at 10 % the number
-# of words tells more than the floor, with both gates. So both gates begin to use the code of section 13, and a part of
-# the lead may come from it. We have not tested that.
+# At 10 % and at 20 % we have runs under the constraint only, and HardKuma is ahead there as well. But at 10 % the
+# number of words tells more than the floor, with both gates. So both gates begin to use the code of section 13, and a
+# part of the lead may come from it. We have not tested that.
 #
 # > The reward for entropy is small and the same for all. Without this reward, a price shut the gates of HardKuma in the
 # > first epoch. With a larger reward, the expected rate of HardKuma was far above its selected rate. We tried this on
