@@ -318,9 +318,9 @@ for example in splits["test"]:
 with_held_gates, with_new_gates = [], []
 model_read, head = result.model, result.model.head
 with torch.no_grad():
-    of_test = batches["test"]
-    of_changed = Batches(changed, result.vocabulary, p.batch_size, device=of_test.device)
-    for old, new in zip(*(part.in_order(max_batch=64) for part in (of_test, of_changed)), strict=True):
+    place = batches["test"].device
+    of_changed = Batches(changed, result.vocabulary, p.batch_size, device=place).in_order(max_batch=64)
+    for old, new in zip(batches["test"].in_order(max_batch=64), of_changed, strict=True):
         z = model_read(old.tokens, old.mask).z
         prediction = model_read.predictor(model_read.embed(new.tokens), new.mask, z)
         with_held_gates.append(head.score(prediction, new.target))

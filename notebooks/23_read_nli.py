@@ -111,9 +111,9 @@ if len(table):
 
 # %% [markdown]
 # *Reading*. (These are means over seeds, and the column *seeds* has their number. We trained seeds 5 and 6 of softmax
-# and of sparsemax on a GPU.) On average, every sparse map is behind softmax, by less than two and a half points. These
-# maps open a sixth to two fifths of the cells. In Niculae and Blondel's table every sparse map is *ahead* of softmax by
-# up to one point, which we do not find.
+# and of sparsemax on a GPU.) On average, every sparse map is behind softmax, sparsemax by less than two and a half
+# points and each other map by less than two. These maps open a sixth to two fifths of the cells. In Niculae and
+# Blondel's table every sparse map is *ahead* of softmax by up to one point, which we do not find.
 #
 # Two of these means hide a seed that is unlike the others. Fusedmax opens about a fifth of the cells in two seeds. In
 # the third it opens nearly three quarters, and it is two points less accurate. The other two seeds are less than a
@@ -139,15 +139,20 @@ if is_ours:
     usual = table[table["network"].eq("")].set_index("model")
     behind = usual["behind softmax"].astype(float)
     maps = usual.index.isin(["sparsemax", "fusedmax", "oscarmax", "sq_pnorm_max"])
-    assert behind[maps].between(0, 0.025).all(), "behind, within two and a half points"
+    assert behind[maps & (usual.index != "sparsemax")].between(0, 0.02).all(), "behind, within two points"
+    assert 0 < behind["sparsemax"] < 0.025, "and sparsemax within two and a half points"
     assert usual.loc[maps, "rate_selected"].between(0.15, 0.4).all(), "a sixth to two fifths"
     gates = usual[usual.index == "hardkuma"]
-    assert behind["hardkuma"].round(2).between(0.04, 0.05).all(), "four to five points"
+    assert behind["hardkuma"].round(3).between(0.04, 0.05).all(), "four to five points"
     assert gates["target"].tolist() == [0.05, 0.1, 0.2] and np.ptp(gates["accuracy"].astype(float)) < 0.01
     assert 0.055 < behind["recurrent"] < 0.065, "six points"
     in_training = table["network"].eq("measure=training")
     single = in_training | table["model"].eq("recurrent")
-    assert table.loc[single, "seeds"].eq(1).all() and table.loc[~single, "seeds"].ge(3).all(), "three seeds or more"
+    more = {"softmax": 6, "sparsemax": 5}
+    seeds = table["model"].map(more).fillna(3).mask(table["network"].str.contains("warm_start=8"), 6).mask(single, 1)
+    assert table["seeds"].eq(seeds).all(), "one seed, three, five or six"
+    on_gpu = results[results["device"].ne("cpu")]
+    assert set(on_gpu["model"]) == set(more) and set(on_gpu["seed"]) == {5, 6}, "what was trained on a GPU"
     assert table.loc[in_training, "rate_selected"].lt(0.01).all(), "hardly any cell"
     furthest = table["behind softmax"].astype(float)
     assert furthest[in_training].tolist() == [furthest.max()] and 0.075 < furthest.max() < 0.08, "nearly eight points"

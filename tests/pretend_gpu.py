@@ -15,6 +15,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode, return_and_correct_aliasing
 from torch.utils._pytree import tree_leaves, tree_map_only
 
+from rationale.runs import fit, probed  # noqa: F401  they choose a device, too
 from rationale.training.loop import choose_device
 
 PLACE = torch.device("meta")

@@ -582,7 +582,7 @@ def test_the_benchmark_of_a_gpu_runs_on_the_cpu_at_a_tiny_size(committed, monkey
     (speed.reference_folder() / "bench_gpu.json").write_text(json.dumps(record))
     text = speed.gpu_table()
     assert "| one training step, hardkuma, 2 sentences | the CPU |" in text
-    assert text.endswith("C, 16 cores, G, torch 2, D. The measurement took 7.2 minutes.")
+    assert text.endswith("C, 16 cores, G, torch 2, D. The measurement took 7 minutes.")
 
 
 def test_without_a_gpu_its_benchmark_says_so_in_one_line(monkeypatch, tmp_path, capsys):

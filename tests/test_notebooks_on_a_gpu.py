@@ -3,7 +3,6 @@
 There is no need for one: see tests/pretend_gpu.py. On a machine that has one, the same notebooks run on it too.
 """
 
-import importlib
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -24,9 +23,9 @@ def cases() -> list:
     kinds = {"pretended": pytest.mark.slow, "real": pytest.mark.gpu}
     found = []
     for notebook in NOTEBOOKS:
-        if "device" in defaults(notebook) or notebook.stem == "41_diffmask":
+        given = {"device": "auto"} if "device" in defaults(notebook) else {}
+        if given or notebook.stem == "41_diffmask":
             marks = [pytest.mark.data] if needs_data(notebook) else []
-            given = {"device": "auto"} if "device" in defaults(notebook) else {}
             for kind, mark in kinds.items():
                 found.append(pytest.param(notebook, kind, given, id=f"{notebook.stem}, {kind}", marks=[mark, *marks]))
         if notebook.stem == "17_train_own_texts":
@@ -38,8 +37,6 @@ def cases() -> list:
 @pytest.mark.parametrize(("notebook", "kind", "changes"), cases())
 def test_a_notebook_that_trains_runs_on_a_gpu(notebook: Path, kind: str, changes: dict, tmp_path, monkeypatch):
     pytest.importorskip("matplotlib").use("Agg")
-    for module in ("fit", "probed"):  # they choose a device, too
-        importlib.import_module(f"rationale.runs.{module}")
     with pretend_gpu(monkeypatch) if kind == "pretended" else nullcontext():
         given = smoke_parameters(notebook) | changes
         failed, _ = run_cells(notebook.stem, tmp_path, monkeypatch, pictures=True, **given)
@@ -77,9 +74,8 @@ def test_what_a_gpu_accepts_has_the_numbers_of_the_cpu(x):
         for value in weights.parameters():
             torch.nn.init.constant_(value, 0.5)
         optimizer = torch.optim.Adam(weights.parameters(), lr=0.1, fused=True)
-        loss = weights(x[torch.arange(2)]).square().sum() * torch.tensor(
-            2.0
-        )  # an index, and a number without dimension
+        rows = x[torch.arange(2)]  # an index on the CPU
+        loss = weights(rows).square().sum() * torch.tensor(2.0)  # a number without a dimension
         loss.backward()
         optimizer.step()
         found = [loss, weights.weight.grad, weights.weight, x.new_ones(2), torch.zeros_like(x), x.sort().indices]

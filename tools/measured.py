@@ -62,6 +62,11 @@ def with_interval(found: Difference | None, form: str = "{:.1f}", scale: float =
     return f"{value} ({low} to {high})"
 
 
+def share_with_interval(share: float, num: int) -> str:
+    """A share of `num` texts in per cent, with Wilson's interval."""
+    return with_interval(Difference(share, *wilson_interval(share, num)), scale=100)
+
+
 def marks(part: pd.DataFrame, rows: Sequence[dict[str, Any]], name: str, is_reference: Callable) -> list[str]:
     """For each row of a `summary`, the mark of its difference from the row of reference, by one metric on test.
 

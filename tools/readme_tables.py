@@ -46,7 +46,7 @@ from rationale.statistics import (
     wilson_interval,
 )
 from tools.fixed_words import RULES
-from tools.measured import behind, cell, marks, with_interval, with_legend
+from tools.measured import behind, cell, marks, share_with_interval, with_interval, with_legend
 from tools.speed import markdown, rewritten, speed_tables
 
 LARGEST_VECTORS = "imdb.w2v.300d"  # of the rows of SST with which other encoders are compared
@@ -463,13 +463,12 @@ def own_texts_table(_: pd.DataFrame) -> str:
         variant = variant_of(row.run)
         cells = [row.corpus, f"{row.train + row.dev + row.test:,}", row.encoder, reads + variant]
         for accuracy in (row.test_accuracy, row.tfidf_test):
-            cells.append(with_interval(Difference(accuracy, *wilson_interval(accuracy, row.test)), scale=100))
+            cells.append(share_with_interval(accuracy, row.test))
         cells.append(with_interval(beside_tfidf(row), scale=100))
         cells.append(with_interval(found["full"][row.run], scale=100) if gates else "")
         cells.append(f"{100 * row.test_rate:.1f}°" if gates else "")
         told = [] if isnan(row.told) else [row.told, row.told_without]
-        shares = [with_interval(Difference(share, *wilson_interval(share, row.test)), scale=100) for share in told]
-        cells += shares or ["", ""]
+        cells += [share_with_interval(share, row.test) for share in told] or ["", ""]
         cells += [f"{row.best_epoch} of {row.epochs}", str(row.seed)]
         rows.append(cells)
     lines = []
@@ -536,8 +535,7 @@ def own_search_table(_: pd.DataFrame) -> str:
     rows = []
     for row in pd.read_csv(reference_folder() / OWN_SEARCH, dtype=str).itertuples():
         accuracies, rates = row.dev_accuracy_by_epoch.split(), row.dev_rate_by_epoch.split()
-        accuracy = float(accuracies[-1])
-        score = with_interval(Difference(accuracy, *wilson_interval(accuracy, int(row.dev))), scale=100)
+        score = share_with_interval(float(accuracies[-1]), int(row.dev))
         reached = f"{100 * float(rates[-1]):.1f}°"
         rows.append([row.corpus, row.change, score, reached, f"{len(accuracies)} of {row.epochs}"])
     return markdown(heads, rows)
@@ -550,7 +548,7 @@ def own_gpu_table(_: pd.DataFrame) -> str:
     for row in table.itertuples():
         reads = f"{in_words(row.model)}, {100 * row.target:.0f} %" if row.model in GATES else "full text"
         measured = ((row.dev_accuracy, row.dev), (row.test_accuracy, row.test), (row.tfidf_test, row.test))
-        scores = [with_interval(Difference(a, *wilson_interval(a, n)), scale=100) for a, n in measured]
+        scores = [share_with_interval(*one) for one in measured]
         selected = f"{100 * row.dev_rate:.1f}°" if row.model in GATES else ""
         rows.append([row.corpus, reads, *scores, selected, f"{row.best_epoch} of {row.epochs}", str(row.seed)])
     return markdown(heads, rows)
@@ -574,7 +572,7 @@ def fixed_words_table(_: pd.DataFrame) -> str:
     for row in table.sort_values(["share", "rule"]).itertuples():
         cells = [RULES[row.rule], f"{100 * row.test_rate:.1f}°"]
         for accuracy, number in ((row.dev_accuracy, row.dev), (row.test_accuracy, row.test)):
-            cells.append(with_interval(Difference(accuracy, *wilson_interval(accuracy, int(number))), scale=100))
+            cells.append(share_with_interval(accuracy, int(number)))
         rows.append([*cells, f"{row.best_epoch} of {row.epochs}", str(row.seed)])
     return markdown(["who selects", "selected", "accuracy on dev", "on test", "kept epoch", "seed"], rows)
 

@@ -23,6 +23,7 @@ from typing import Any
 
 from rationale.files import write_text
 from rationale.runs.committed import reference_folder
+from rationale.runs.needed import time_in_words
 from rationale.runs.workspace import root
 from tools import command_line
 
@@ -84,7 +85,7 @@ def last_duration() -> str:
     bench = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     if "minutes" not in bench:
         return ""
-    return f"the last complete run took {bench['minutes']:.0f} minutes ({bench['machine']['cpu']})"
+    return f"the last complete run took {time_in_words(bench['minutes'])} ({bench['machine']['cpu']})"
 
 
 def authors_lines(group: str, rows: list[dict], threads: int) -> Iterator[str]:
@@ -270,7 +271,7 @@ def machine_of(bench: dict) -> str:
     """The machine, the version of torch, the date and the duration of a measurement, as a line."""
     machine = bench["machine"]
     parts = [machine["cpu"], f"{machine['cores']} cores", machine.get("gpu", ""), f"torch {machine['torch']}"]
-    took = f" The measurement took {bench['minutes']:.2g} minutes." if "minutes" in bench else ""
+    took = f" The measurement took {time_in_words(bench['minutes'])}." if "minutes" in bench else ""
     return ", ".join([*filter(None, parts), bench["date"]]) + "." + took
 
 

@@ -95,7 +95,7 @@ BY_LAYER = ("dev_kept", "dev_divergence")  # columns of history.csv with one val
 
 OWN_TEXTS = "own_texts.csv"  # corpora as if they were texts of one's own
 OWN_SEARCH = "own_search.csv"  # settings of a pretrained encoder that were tried on texts of one's own, on dev
-OWN_GPU = "own_gpu.csv"  # runs of MiniLM on a GPU; no text by text scores, since their pages failed after the scores
+OWN_GPU = "own_gpu.csv"  # runs of MiniLM on a GPU; no scores of single texts: their pages failed after the means
 LONG_TEXTS = "long_texts.csv"  # the loss in training of what was tried on movie reviews, with one text per step
 SPARE_WORDS = "spare_words.csv"  # whether draws need the words that a fitted mask can spare
 FIXED_WORDS = "fixed_words.csv"  # MiniLM on words of SST that a rule has selected
