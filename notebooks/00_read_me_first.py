@@ -49,7 +49,7 @@ tasks = {name: {one.number: one for one in exercises(notebook)} for name, notebo
 # ## 1. Five meetings
 #
 # Here is an overview. Before each meeting, everybody reads the paper and the notebooks that stand in the column
-# *prepare*. This takes one to two hours, and about three before meeting 2. For this meeting, read `01_choosing`,
+# *prepare*. This takes one to two hours, and about three before meeting 2. For meeting 2, read `01_choosing`,
 # `02_kumaraswamy` (sections 1 to 3 and 7), `03_hardkuma` (1 to 5 and 8) and `04_explore_shapes` (2 and 4).
 #
 # | meeting | paper | prepare |

@@ -554,7 +554,7 @@ assert (clipped(far, u) == 0).all() and (stuck == 0).all(), "always shut, and no
 # 1. a gate is **exactly 0** often, so that words are gone, and exactly 1 often, so that words are simply there;
 # 2. a **gradient goes through the draw**, because the draw is a smooth function of the parameters for fixed noise;
 # 3. the **probability of 0 is a formula**, so that selected words can be counted, and priced, without drawing;
-# 4. no value of the parameters makes the gate **certain**, so that its gradient never vanishes.
+# 4. no value of the parameters makes the gate **certain**, so its gradient is not 0 for every draw.
 #
 # Our clipped uniform fulfils the first three as long as the score is neither too small nor too large, and it never
 # fulfils the fourth. In place of the uniform we need another distribution on an interval. It should have a shape that

@@ -69,8 +69,7 @@ cells = (torch.arange(200_000) + 0.5) / 200_000  # midpoints: the mean over them
 # $$T = l+(r-l)K, \qquad F_T(t) = F_K\!\left(\frac{t-l}{r-l}\right), \qquad
 # f_T(t) = \frac{1}{r-l}\,f_K\!\left(\frac{t-l}{r-l}\right). \tag{H1}$$
 #
-# Bastings et al. (2019, sec. 3) take $l=-0.1$ and $r=1.1$. (In the figure of the paper, the label of $l$ has lost its
-# minus sign.)
+# Bastings et al. (2019, sec. 3) take $l=-0.1$ and $r=1.1$.
 #
 # > This is a change of variables with a constant slope, $dk/dt = 1/(r-l)$. The density becomes wider *and lower*. If
 # > you forget the factor, every log density is too large by $\ln(r-l)$. This is the commonest mistake here.
@@ -611,9 +610,9 @@ for name, member in family.items():
 
 # %% [markdown]
 # The printed masses are those at the top of each curve. Of the three values of $a$, the smallest lets a gate share its
-# probability most evenly between 0, 1 and the interval between them, and an even share makes the entropy large. (With
-# an $a$ far below 0.06, the interval loses its mass, and the largest entropy falls again.) But a low entropy does not
-# make a gate certain. A uniform density on (0, 1), which is anything but certain, has the entropy 0.
+# probability most evenly between 0, 1 and the interval between them, and an even share makes the entropy large. (If $a$
+# is far smaller, the interval loses its mass, and the largest entropy falls again. You can try $a = 0.01$.) But a low
+# entropy does not make a gate certain. A uniform density on (0, 1), which is anything but certain, has the entropy 0.
 
 # %% tags=["check"]
 tops = [one.max().item() for one in entropies.values()]
@@ -690,8 +689,8 @@ print(f"KL = {divergence:.6f} nats =", " + ".join(f"{value:.4f} {name}" for name
 #
 # > We get the cdf from $S \le s \iff \mathrm{logit}\,U \le \tau\,\mathrm{logit}\,s-m$, and the masses follow from
 # > $\mathrm{logit}\,k_0 = \ln(-l/r)$. Two masses determine $(m, \tau)$. So you can copy the three masses of any
-# > HardKuma gate with a Hard Concrete gate, and only the density between them differs. (One paper prints the stretch as
-# > $s(l-r)+r$, which gives the mirrored gate.)
+# > HardKuma gate with a Hard Concrete gate, and only the density between them differs. (De Cao et al. print the
+# > stretch as $s(l-r)+r$, which gives the mirrored gate. See section 2 of `41_diffmask`.)
 #
 # Does the density between the masses differ much? We copy the masses of our gate, whose density has the shape of a U,
 # and draw both densities.

@@ -316,7 +316,9 @@ assert abs(uneven) < 1e-4, f"with this `fair_raw` P(0) is {abs(uneven):.4f} {'ab
 #
 # > You find the border of the region $z = 0$ at those shapes for which P(0) equals the larger of the other two masses.
 # > If P(0) ≥ 1/2, then P(0) is certainly the largest. With $k_0 = -l/(r-l)$, the condition P(0) ≥ 1/2 says that
-# > $b \ge -\ln 2 / \ln(1 - k_0^a)$. The smaller P(1) is at the border, the nearer the border is to this curve.
+# > $b \ge -\ln 2 / \ln(1 - k_0^a)$. How far is the border from this curve? At the border, P(0) is equal to one of the
+# > other two masses. If the remaining one is $m$, then P(0) = $(1 - m)/2$. So the smaller this remaining mass is, the
+# > nearer the border is to the curve.
 
 # %%
 fine_a, fine_b = torch.logspace(-2, 2, 161), torch.logspace(-2, 2, 161)
@@ -342,7 +344,7 @@ fig
 corner = (values == 0) & ~surely_zero
 print(f"of all shapes drawn, z is 0 in {100 * (values == 0).double().mean():.0f} %, "
       f"1 in {100 * (values == 1).double().mean():.0f} %, between in {100 * inside.double().mean():.0f} %")
-print(f"z = 0 although P(0) < 1/2: {100 * corner.double().mean():.1f} % (small a and b, where P(1) competes)")
+print(f"z = 0 although P(0) < 1/2: {100 * corner.double().mean():.1f} % (small a and b)")
 print(f"where the interval wins, z lies between {values[inside].min():.3f} and {values[inside].max():.3f}")
 
 # %% [markdown]

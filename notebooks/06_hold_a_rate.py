@@ -276,6 +276,10 @@ print(f"price of text, in nats per unit of rate: one gate {price_gate[0]:.3f} ev
 authors = {"dynamics": "authors", "step": 0.05, "smoothing": 0.5, "multiplier": 1e-5}  # as for beer, no limit
 swing = train_one_gate(Constraint(p.selection, **authors))
 
+# %% tags=["check"]
+capped = train_one_gate(Constraint(p.selection, **authors, largest=5.0))
+assert capped.rate[-50:].min() > 0.5, "with a limit of 5 the gate never shuts"
+
 # %% tags=["figure"]
 paths = {"authors' rule": (swing.rate, swing.multiplier)}
 figures.draw_panel(figures.draw_phase_portrait, paths, target=p.selection, price=price_gate[0].item(), yscale="log",
@@ -566,8 +570,9 @@ print(f"task over authors' rule: {ratio[at_three]:.2f} at v = 3, {ratio[-1]:.2f}
 # nothing. So where the gate is nearly shut, a multiplier far below the price of section 3 already outweighs the task.
 # This is why the gate shuts further at first, although we started its multiplier below the price. Later the multiplier
 # is so small that it no longer matters, and yet the gate does not come back. The task reaches the gate only through
-# draws, and of a million draws of this gate, at most three are not 0. So in the whole run no draw is open, and the
-# gradient that training sees from the task is exactly 0. Even without any constraint, this gate would not move.
+# draws, and of a million draws of this gate, fewer than three are not 0 on average. The run has far fewer draws than
+# that, so most probably none of them is open, and then the gradient that training sees from the task is exactly 0. Even
+# without any constraint, this gate would not move.
 #
 # The signed rule opens the gate again, but it overshoots. At each step below the target, its multiplier has added a
 # negative gap. So when the rate reaches the target, the multiplier is still negative, and it pushes the rate further

@@ -263,17 +263,17 @@ assert noise_moves == bool(lifted_noise > 1.2 * single.std(0).norm()), "`noise_m
 # L. \tag{R5}$$
 #
 # We call such a number a *baseline*. A draw is then good if its cost is below the baseline, and bad if its cost is
-# above. Without a baseline, every draw with a positive cost is bad. The authors' code subtracts nothing. The package
-# offers three baselines. *Average* is a moving average of earlier costs. *Self-critical* is the cost of the test-time
-# selection, in which each gate takes its likelier value. *Leave-one-out* needs $K \ge 2$ draws, and is the mean cost
-# of the other draws of the same text:
+# above. Without a baseline, every draw with a positive cost is bad. Lei et al. and Bastings et al. subtract nothing in
+# their code. The package offers three baselines. *Average* is a moving average of earlier costs. *Self-critical* is the
+# cost of the test-time selection, in which each gate takes its likelier value. *Leave-one-out* needs $K \ge 2$ draws,
+# and is the mean cost of the other draws of the same text:
 #
 # $$b_k = \frac{1}{K - 1} \sum_{j \ne k} c(z^{(j)}). \tag{R6}$$
 #
-# The paper does not say how many draws are taken. The released code takes one. Since we have the table of all costs,
-# we can compute each variance below in milliseconds. It is the variance of the mean of $K$ estimates, one per draw,
-# summed over the ten gates. (*Exact mean* is the expected cost of this text, which a moving average of other texts'
-# costs can only approach.)
+# Lei et al. do not say how many draws they take. Their code takes one. Since we have the table of all costs, we can
+# compute each variance below in milliseconds. It is the variance of the mean of $K$ estimates, one per draw, summed
+# over the ten gates. (*Exact mean* is the expected cost of this text, which a moving average of other texts' costs can
+# only approach.)
 
 # %%
 def gradients_of(way, k):
@@ -445,10 +445,10 @@ print(f"is the regulariser's gradient missing? no, but on one draw its noise is 
 #
 # The closed form has a danger, however. In the first steps of training, the price is the only part of the gradient
 # without noise, and Adam amplifies this consistent signal. The gates may then shut before the predictor has learned
-# anything about the words (`31_selection_rates` shows this on SST). Gates that are wide open at first do not help,
-# since $p (1 - p)$ is then so small that nothing moves them much. With the parameter `entropy`, here $\beta$, we
-# reward the entropy of a gate, $\mathrm H(p) = -p \ln p - (1 - p) \ln(1 - p)$, which is largest at $p = \tfrac12$.
-# Take a word that lowers the expected loss by $v$ nats if it is selected. Since
+# anything about the words (section 8 of `31_selection_rates` shows a run on SST in which they do). We do not expect
+# that gates that are wide open at first help, since $p (1 - p)$ is then so small that nothing moves them much. With the
+# parameter `entropy`, here $\beta$, we reward the entropy of a gate, $\mathrm H(p) = -p \ln p - (1 - p) \ln(1 - p)$,
+# which is largest at $p = \tfrac12$. Take a word that lowers the expected loss by $v$ nats if it is selected. Since
 # $\mathrm d \mathrm H / \mathrm d p = \ln((1 - p) / p) = -o$, the chain rule gives
 #
 # $$\frac{\partial}{\partial o}\big[(\lambda_1 - v)\, p - \beta\, \mathrm H(p)\big] = p\,(1 - p)\,\big(\beta o - (v -
@@ -488,10 +488,9 @@ fig
 #
 # The score function is right on average and noisy in every single draw. A baseline removes much of this variance
 # without moving the mean, as long as it does not depend on the draw itself. Whether a model then trains better is a
-# question of its own, and you have to measure it with equal numbers of draws and with several seeds. The expected
-# price of independent gates needs no draws at all. A reward for entropy keeps this price from shutting gates too
-# early. Gates may depend on earlier gates. Then the probability of a selection is a product, and the estimator stays
-# the same.
+# question of its own, and you have to measure it with equal numbers of draws and with several seeds. The expected price
+# of independent gates needs no draws at all. A reward for entropy can keep this price from shutting gates too early.
+# Gates may depend on earlier gates. Then the probability of a selection is a product, and the estimator stays the same.
 #
 # ## Next
 #

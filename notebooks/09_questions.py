@@ -77,9 +77,9 @@ settles = p.num_steps >= 400  # else the toys are too short for the claims on tr
 #
 # In our experiments we use the toy of `08_reinforce`, which has texts of ten words, four classes, one signal word per
 # class at a random place, and 40 kinds of fillers. You know what should be selected. In each section you find the same
-# three parts, which are a question, an experiment and an answer. Whole sentences in italics come from the notes. An
-# answer on a toy is a hint, not a proof. If this repository has the same experiment on real data, the last sentence of
-# the section tells you where.
+# three parts, which are a question, an experiment and an answer. Sentences in italics repeat questions of the notes,
+# some of them in other words. An answer on a toy is a hint, not a proof. If this repository has the same experiment on
+# real data, the last sentence of the section tells you where.
 #
 # ## 1. What decides at test time?
 #
@@ -214,15 +214,15 @@ fig
 
 # %% [markdown]
 # **The answer.** For the binary gates of the paper the question does not arise, because the three norms are one. For
-# gates with values in between the norm matters in two ways. First, under L0 some seeds end with a much lower
-# accuracy, as you see in brackets. L0 counts a gate that is only a little open as a whole word. So at a mean of 0.1
-# the constraint shuts most gates early, before the predictor knows which words matter, and a class whose signal is
-# shut then gets no gradient. Under L1 and L2, a gate that is partly open counts only in part. So it can stay partly
-# open, and keep its gradient, until the predictor has learned the task. Second, L1 and L2 have a disadvantage. Under
-# them, the mean of 0.1 does not bound the number of selected words. On this toy nearly all gates end at 0 or 1, so
-# you do not see this in the figure. In Exercise 1 you compute how many gates can be open. Only L0 counts what a
-# reader sees. This is why Bastings et al. constrain the expected L0, and why `07_decide_and_depend` is so careful
-# about how gates start.
+# gates with values in between the norm matters in two ways. First, under L0 some seeds end with a much lower accuracy,
+# as you see in brackets. (With three seeds, this is a hint only.) Here is our explanation, which we have not tested. L0
+# counts a gate that is only a little open as a whole word. So at a mean of 0.1 the constraint shuts most gates early,
+# before the predictor knows which words matter, and a class whose signal is shut then gets no gradient. Under L1 and
+# L2, a gate that is partly open counts only in part. So it can stay partly open, and keep its gradient, until the
+# predictor has learned the task. Second, L1 and L2 have a disadvantage. Under them, the mean of 0.1 does not bound the
+# number of selected words. On this toy nearly all gates end at 0 or 1, so you do not see this in the figure. In
+# Exercise 1 you compute how far *all* gates of a text can be open. Only L0 counts what a reader sees. This is why
+# Bastings et al. constrain the expected L0, and why `07_decide_and_depend` is so careful about how gates start.
 #
 # **Exercise 1** (predict, change, explain; 8 minutes). Under L1 and L2, gates can be partly open. *Predict* the
 # largest value $v$ that *all* gates of a text can have under a constraint of 0.1 per word (`all_open`, a dict from
@@ -390,15 +390,16 @@ figures.save_figure(fig, folder, "lagrangian")
 fig
 
 # %% [markdown]
-# **The answer.** The reason is the noise together with the rule, and not the gates. Compare the printed lines. With
-# less noise, the authors' rule selects everything for a much shorter time and the model learns the task, but the rate
-# still ends below its target. Only the signed rule also holds the target. In the authors' recipe, the noise hides the
-# task, so that only the price moves the gates. And the gradient of an open Bernoulli gate is tiny, because it has the
-# factor $p (1 - p)$. So the multiplier grows until even this tiny gradient shuts the gates. By then the multiplier is
-# far too large, and a rule that can only lower a rate cannot bring the words back. With the signed rule we compare the
-# log-odds of the rate with those of the target. The derivative of these log-odds does not contain the small factor $p
-# (1 - p)$, so gates still move. And the rule may push in both directions. You see that it holds the same gates at the
-# target. In `31_selection_rates` we make the same comparison on SST.
+# **The answer.** It is not the gates alone, because the signed rule holds the same gates at the target. Compare the
+# printed lines, which come from one run each. With less noise, the authors' rule selects everything for a much shorter
+# time and the model learns the task, but the rate still ends below its target. Only the signed rule also holds the
+# target. (We have not tried it with the noisy estimator.) Our explanation is this. In the authors' recipe, the noise
+# hides the task, so that only the price moves the gates. And the gradient of an open Bernoulli gate is tiny, because it
+# has the factor $p (1 - p)$. So the multiplier grows until even this tiny gradient shuts the gates. By then the
+# multiplier is far too large, and a rule that can only lower a rate cannot bring the words back. With the signed rule
+# we compare the log-odds of the rate with those of the target. The derivative of these log-odds does not contain the
+# small factor $p (1 - p)$, so gates still move. And the rule may push in both directions. You see that it holds the
+# same gates at the target. In `31_selection_rates` we make the same comparison on SST.
 #
 # ## 5. Does the last state prefer the end?
 #

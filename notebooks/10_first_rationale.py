@@ -271,7 +271,7 @@ with torch.no_grad():
 left_out = []
 for i, t, size in zip(texts.tolist(), positions.tolist(), change, strict=True):
     review, chosen = splits["dev"][i].tokens, seen.z[i] != 0
-    kind = "opinion word" if review[t] in opinions else "other word" if review[t].isalpha() else "punctuation mark"
+    kind = "opinion word" if review[t] in opinions else "other word" if review[t][0].isalpha() else "punctuation mark"
     beside = any(review[n] in opinions and chosen[n] for n in (t - 1, t + 1) if 0 <= n < len(review))
     left_out.append([kind, review[t], splits["dev"][i].rationale[t], beside, size])
 columns = ["kind", "word", "in the gold rationale", "beside a selected opinion word", "change of the score"]

@@ -57,7 +57,7 @@ export.show_runs()
 # scores with the published ones. What you can compare is the *order* of the maps, and how far they are apart.
 #
 # > Our oscarmax is the exact map. The paper's oscarmax is a composition that sorts by absolute value
-# > (`40_sparse_attention`, section 5).
+# > (`40_sparse_attention`, sections 4 and 5).
 
 # %%
 marks = ["bleu", "rouge1", "rouge2", "rougeL", "zeros"]
@@ -114,10 +114,10 @@ for (task, corpus, pair), table in tables.items():
     print(": ".join(filter(None, [told, "; ".join(far)])) + ". In the paper, no map is so far behind.")
 
 # %% [markdown]
-# *Reading* (one seed per row). The differences here are larger than in the paper. With the paper's `gamma` of 1,
-# every sparse map but one is three to six BLEU points behind softmax on captions, while in the paper all maps are
-# within one point. The exception is sparsemax from French, which is much further behind. In the picture of section 3,
-# its attention never leaves the first words of the source.
+# *Reading* (one seed per row, except for oscarmax from French, which has four). The differences here are larger than in
+# the paper. With the paper's `gamma` of 1, every sparse map but one is three to six BLEU points behind softmax on
+# captions, while in the paper all maps are within one point. The exception is sparsemax from French, which is much
+# further behind. In the picture of section 3, its attention never leaves the first words of the source.
 #
 # Why? Our explanation is this. We think that with a `gamma` of 1 many rows become one-hot early in training, and the
 # Jacobian of a one-hot row is 0 ((A10), `40_sparse_attention`). Once a sparse map has put all weight on one word, no
@@ -290,8 +290,8 @@ for name, rows in read.items():
 # %% [markdown]
 # ## Summary
 #
-# You can change the map of an attention by one parameter. You saw how this changes the scores (section 1), the time
-# (section 2) and the number of zeros (section 4).
+# You can change the map of an attention by one parameter. You saw how this changes the scores and the share of zeros
+# (section 1), and the time (section 2).
 #
 # ## Next
 #

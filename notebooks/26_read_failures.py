@@ -33,7 +33,7 @@ from rationale import figures
 from rationale.runs import claims, committed, results_folder, validated
 from rationale.runs.exports import in_a_sentence
 from rationale.runs.failed_rationales import NO_REMEDY, NOT_SKEWED, TASK, by_run
-from rationale.statistics import wilson_interval
+from rationale.statistics import welch_test, wilson_interval
 
 # %%
 p = validated(globals())
@@ -65,12 +65,13 @@ figures.show_table(in_words(kinds_of_runs.unstack()))
 # %% [markdown]
 # ## 1. Correlated aspects: the rationale warns you
 #
-# Two models were trained on reviews whose aspects are correlated. One of them selects about a tenth of the words, and
-# the other one reads every word. In the table below you find one row per model and correlation. From left to right,
-# you first see two accuracies. The first is measured on test reviews with the same correlation, and the second on
-# reviews without correlation. Then follow three shares of the selected words. They are the words about our aspect,
-# about another aspect, and about neither. The last column is the number of seeds. We average over the seeds that were
-# trained at every correlation.
+# Two models were trained on reviews whose aspects are correlated. One of them selects words, and a constraint holds its
+# *expected* rate at a tenth. The other one reads every word. In the table below you find one row per model and
+# correlation. From left to right, you first see two accuracies. The first is measured on test reviews with the same
+# correlation, and the second on reviews without correlation. Then follows the share of words that are selected by the
+# test-time rule, which is not the share that is held, and grows with the correlation. Then follow three shares *of the
+# selected words*. They are the words about our aspect, about another aspect, and about neither. The last column is the
+# number of seeds. We average over the seeds that were trained at every correlation.
 
 # %%
 plain = measured[(measured["start"] == NOT_SKEWED) & (measured["remedy"] == NO_REMEDY)]
@@ -78,9 +79,10 @@ trained = plain.groupby("seed")["correlation"].nunique()
 plain = plain[plain["seed"].isin(trained[trained == trained.max()].index)]
 shares = {"our aspect": plain["selected_opinions"] + plain["selected_phrases"],
           "another aspect": plain["selected_aspects"], "neither": plain["selected_others"]}  # fmt: skip
-plain = plain.assign(**shares).rename(columns={"accuracy_uncorrelated": "accuracy, uncorrelated"})
+in_short = {"accuracy_uncorrelated": "accuracy, uncorrelated", "rate_selected": "selected"}
+plain = plain.assign(**shares).rename(columns=in_short)
 kinds = plain.groupby(["model", "correlation"])
-by_correlation = kinds[["accuracy", "accuracy, uncorrelated", *shares]].mean().assign(seeds=kinds.size())
+by_correlation = kinds[["accuracy", "accuracy, uncorrelated", "selected", *shares]].mean().assign(seeds=kinds.size())
 if len(plain):
     display(figures.show_table(in_words(by_correlation.copy())))
 else:
@@ -105,6 +107,7 @@ if is_ours:
     gates = by_correlation.loc["hardkuma"]
     assert gates["accuracy"].min() > 0.88, "at its own correlation, the model is right"
     assert gates["accuracy, uncorrelated"].is_monotonic_decreasing
+    assert gates["selected"].is_monotonic_increasing and gates["selected"].between(0.05, 0.13).all(), "it grows"
     assert gates.loc[0.9, "accuracy"] - gates.loc[0.9, "accuracy, uncorrelated"] > 0.15, "and wrong without it"
     whole = by_correlation.loc["full_text"]
     assert whole.loc[0.9, "accuracy"] - whole.loc[0.9, "accuracy, uncorrelated"] > 0.1, "as the model that reads all is"
@@ -124,29 +127,29 @@ if is_ours:
 #
 # ## 2. Skewed starts: the accuracy does not warn you
 #
-# Now the data are right, and the start is wrong. These reviews have two classes in place of a score. Class 1 holds
-# good scores of our aspect, and class 0 bad ones. Before the usual training, one part of the model was trained alone,
-# on another task. A *skewed selector* has learned to open the first gate of a text if the text has class 1, and to
-# shut it otherwise. So this gate tells the class, whatever the first word is. A *skewed predictor* has learned to
-# predict the class from the first sentence of each text, whatever this sentence is about (section 3 of
-# `16_failures`). We say that a rationale *fails* if less than half of its selected words are gold. The table below
-# holds the runs without a remedy, in one row per start. The name of a start says which part was skewed, and on how
-# many batches of texts. The more batches, the stronger is the skew. The first two columns give the share of texts
-# whose class you can tell from the first gate alone, once after the skew and once at the end of the training. Then
-# follow the precision against the gold words and the recall of the words that carry the class, which
-# `10_first_rationale` calls informative. The next two columns give the accuracy, first of the runs that failed and
-# then of the others. The last two columns count the runs that failed and all runs.
+# Now the data are right, and the start is wrong. These reviews have two classes in place of a score. Class 1 holds good
+# scores of our aspect, and class 0 bad ones. Before the usual training, one part of the model was trained alone, on
+# another task. A *skewed selector* has learned to open the first gate of a text if the text has class 1, and to shut it
+# otherwise. So this gate tells the class, whatever the first word is. A *skewed predictor* has learned to predict the
+# class from the first sentence of each text, whatever this sentence is about (section 3 of `16_failures`). We say that
+# a rationale *fails* if less than half of its selected words are gold. The table below holds the runs without a remedy,
+# in one row per start. The name of a start says which part was skewed, and on how many batches of texts. The more
+# batches, the stronger is the skew. The first two columns give the share of texts whose class you can tell from the
+# first gate alone, once after the skew and once at the end of the training. Then follow the share of words that are
+# selected, the precision against the gold words and the recall of the words that carry the class, which
+# `10_first_rationale` calls informative. The next two columns give the accuracy, first of the runs that failed and then
+# of the others. The last two columns count the runs that failed and all runs.
 
 # %%
 uncorrelated = measured[(measured["correlation"] == 0) & (measured["model"] != "full_text")]
 alone = uncorrelated[uncorrelated["remedy"] == NO_REMEDY]
 without = alone.groupby("start", observed=True)
-no_remedy = without[["told_at_start", "told_by_first_word", "precision", "recall_informative"]].mean()
+no_remedy = without[["told_at_start", "told_by_first_word", "rate_selected", "precision", "recall_informative"]].mean()
 for name, fails in (("accuracy, failed", True), ("accuracy, others", False)):
     no_remedy[name] = alone[alone["fails"] == fails].groupby("start", observed=True)["accuracy"].mean()
 no_remedy = no_remedy.assign(failed=without["fails"].sum(), runs=without.size())
 names = {"told_at_start": "told by the first gate after the skew", "told_by_first_word": "told by it at the end",
-         "recall_informative": "recall"}  # fmt: skip
+         "rate_selected": "selected", "recall_informative": "recall"}  # fmt: skip
 if len(no_remedy):
     display(figures.show_table(in_words(no_remedy.rename(columns=names))))
 else:
@@ -162,6 +165,10 @@ if is_ours:
     for row in selectors:
         assert row["failed"] >= 0.8 * row["runs"] and row["accuracy, failed"] > usual["accuracy, others"] + 0.01
         assert row["recall_informative"] < 0.25, "few reasons are selected"
+        assert 1.8 < row["rate_selected"] / usual["rate_selected"] < 2.2, "about twice as many words"
+    lasting = alone[alone["fails"] & alone["start"].astype(str).str.startswith("selector")]["accuracy"].tolist()
+    healthy = alone[~alone["fails"] & alone["start"].eq(NOT_SKEWED)]["accuracy"].tolist()
+    assert not welch_test(lasting, healthy).is_significant, "more accurate on average, but not significantly"
     weak, strong = selectors
     assert weak["told_by_first_word"] < 0.7 < 0.8 < strong["told_by_first_word"], "not always the first gate"
     assert 0 < predictor["failed"] < predictor["runs"] / 2, "some"

@@ -85,9 +85,10 @@ assert not both.duplicated(keys).any(), "one row per setting"
 # %% [markdown]
 # ## 2. Accuracy against selected text
 #
-# Here is the paper's Figure 4. If a model with few words is nearly as accurate as a model that reads the full text,
-# its rationales are good in one respect, because the predictor needed no more. The band shows the mean accuracy on
-# the full text, plus and minus two standard deviations over seeds.
+# Here is our form of the paper's Figure 4. (The paper draws the accuracy on dev, and we draw that on test.) If a model
+# with few words is nearly as accurate as a model that reads the full text, its rationales are good in one respect,
+# because the predictor needed no more. The band shows the mean accuracy on the full text, plus and minus two standard
+# deviations over seeds.
 #
 # Note that we set the rates of the two kinds of gates in different ways. For HardKuma gates, we choose a rate. The
 # Bernoulli gates are trained by the score function (`08_reinforce`). For them we choose a price per word, and their
@@ -146,6 +147,18 @@ if "bernoulli" in curve and "hardkuma" in curve and low < high:
     print(f"Between {low:.0%} and {high:.0%} of the text, the accuracy of HardKuma minus that of Bernoulli is "
           f"{100 * gap.mean():+.1f} points on average, and lies between {100 * gap.min():+.1f} and "
           f"{100 * gap.max():+.1f}.")  # fmt: skip
+    if is_ours:
+        assert gap.min() < 0 < gap.max() and abs(gap.mean()) < 0.005, "the lines cross, and no line is ahead on average"
+if is_ours:
+    at_60 = extractors.loc[extractors["target"] == 0.6, "accuracy"].item()
+    assert abs(at_60 - band[0]) < band[1], "with three fifths of the words, inside the band"
+
+# %% [markdown]
+# *Reading*. You see that HardKuma is the more accurate, the more text it reads. With three fifths of the words it is
+# inside the band of the full text. In the paper, HardKuma is ahead of the Bernoulli gates at every share of selected
+# text. We do not see this here. The two lines cross, and on average over the rates neither is ahead. But remember that
+# the two lines differ in more than their gates. Section 17 takes the gate and the control apart, and then HardKuma is
+# ahead by a little.
 
 # %% [markdown]
 # ## 3. Which words are kept?
@@ -190,6 +203,19 @@ if bars:
     title = "Neutral words kept: " + ", ".join(f"{name} {share:.0%}" for name, share in neutral.items())
     figures.draw_word_sentiment(everything, bars, ax, title=title)
     display(export.figure(fig, "word_sentiment"))
+
+# %% tags=["check"]
+if is_ours and bars:
+    of_hardkuma, of_bernoulli = (shares.loc[name] for name in bars)
+    for of_model in (of_hardkuma, of_bernoulli):
+        assert of_model["neutral"] < 0.2 and of_model.drop("neutral").min() > 0.5, "a fifth; more than half"
+    assert (of_hardkuma <= of_bernoulli).all(), "HardKuma keeps no more words of any kind"
+
+# %% [markdown]
+# *Reading*. You see that both models keep more than half of the words that have a sentiment, but less than a fifth of
+# the neutral words. In the paper, HardKuma drops relatively more of the neutral words than the Bernoulli gates do. Here
+# HardKuma keeps slightly fewer words of every kind, because its run also selects a little less text. So these two runs
+# cannot decide whether the kinds of gates differ in this.
 
 # %% [markdown]
 # ## 4. Did the runs keep to their targets?
@@ -375,10 +401,11 @@ if "length_leak" in leak.index and leak.loc["length_leak"].notna().all():
 # %% [markdown]
 # ## 8. The authors' Bernoulli recipe
 #
-# We now train Bernoulli gates as the authors do. Their code takes one draw, subtracts no baseline from its cost,
-# counts the selected words of this draw for the price, and selects the words whose probability is above 1/2 at test
-# time. You find these settings in `params/sst/bernoulli_authors.yaml`. The price is 0.01, and we use three sets of
-# word vectors. (*IMDb / 3* are the IMDb vectors divided by three.) Watch the first epoch.
+# You now see committed runs of Bernoulli gates that were trained as the authors train theirs. Their code takes one
+# draw, subtracts no baseline from its cost, counts the selected words of this draw for the price, and selects the words
+# whose probability is above 1/2 at test time. You find these settings in `params/sst/bernoulli_authors.yaml`. The price
+# is 0.01, and we use three sets of word vectors. (*IMDb / 3* are the IMDb vectors divided by three.) Watch the first
+# epoch.
 
 # %%
 history = committed.read_history()
@@ -492,11 +519,28 @@ if paths:
     figures.draw_lines(list(epochs), paths, ax, title=title, xlabel="epoch", ylabel="share of words", target=0.4)
     display(export_committed.figure(fig, "lagrangian", pd.concat(lagrangians.values())["run"]))
 
+# %% tags=["check"]
+if "authors" in lagrangians:
+    open_for = lagrangians["authors"]["dev_rate_selected"].gt(0.99).groupby(lagrangians["authors"]["run"]).sum()
+    assert open_for.size == 3 and open_for.min() >= 3, "three runs, in which all words are selected for several epochs"
+if "signed" in lagrangians:
+    chosen_share = lagrangians["signed"].sort_values("epoch")["dev_rate_selected"]
+    assert lagrangians["signed"]["run"].nunique() == 1, "one run"
+    assert chosen_share.iloc[0] < 0.01 and chosen_share.max() < 0.33, "from nothing to below a third"
+
+# %% [markdown]
+# *Reading*. With the authors' rule and estimator, the Lagrangian is unstable, as the footnote says. In each of the
+# three runs, all words are selected for several epochs, and in the end none. The signed rule holds the *expected* rate
+# near 40 % (one run). But with it, the *selected* share starts at 0 and is still below a third after twelve epochs. A
+# Bernoulli gate that is open with a probability below 1/2 is not selected. We changed the rule and the estimator
+# together, so this section does not tell you which of the two makes the difference. (Section 4 of `09_questions` asks
+# this of a small model.)
+
 # %% [markdown]
 # ## 10. Ten seeds at 40 %
 #
 # With `measure: selected`, the constraint compares the test-time rule's share of *words* with the target. So
-# `selection: 0.4` means 40 % of the words at test time. We train with ten seeds, on the vectors as they are and
+# `selection: 0.4` means 40 % of the words at test time. We trained with ten seeds, on the vectors as they are and
 # divided by three.
 
 # %%
@@ -569,12 +613,24 @@ title = f"In the end the authors' rule selects {max(last):.0%} of the words, for
 figures.draw_lines(list(epochs), curves, ax, title=title, xlabel="epoch", ylabel="selected words", target=0.4)
 export_committed.figure(fig, "dynamics", [*signed, *authors])
 
+# %% tags=["check"]
+for label, curve in curves.items():
+    if label.startswith("authors"):
+        assert min(curve[:6]) > 0.99 and max(curve[6:]) < 0.01, f"{label}: open for six epochs, then shut"
+    else:
+        assert max(abs(curve[2:] - 0.4)) < 0.08 and max(abs(curve[8:] - 0.4)) < 0.03, f"{label}: near its target"
+
+# %% [markdown]
+# *Reading*. You see that with the authors' rule, both runs select every word for six epochs. Then all gates shut, and
+# they stay shut. With the signed rule, the share is a few points from its target from the third epoch on, and comes
+# nearer.
+
 # %% [markdown]
 # ## 12. Do length buckets change what is learned?
 #
 # Training is fast because we put sentences of similar length into the same batch. Does this change what is learned? We
-# train the same extractor at 40 %, on 50-dimensional GloVe vectors, with plain random batches. For each of the two ways
-# we use three seeds. The last printed line compares the difference with the spread of the seeds.
+# trained the same extractor at 40 %, on 50-dimensional GloVe vectors, with plain random batches. For each of the two
+# ways we use three seeds. The last printed line compares the difference with the spread of the seeds.
 
 # %%
 buckets = {
@@ -628,10 +684,12 @@ assert (told["count_tells"] >= told["answer_share"] - 1e-9).all(), "(R16)"
 strict = told[(told["model"] == "hardkuma") & (told["target"] == 0.05)]
 priced = told[(told["model"] == "bernoulli") & told["rate_selected"].between(0.05, 0.15)]
 if is_ours:
-    assert strict["count_tells"].min() > 0.8 > 0.7 > priced["count_tells"].max(), "only HardKuma at 5 % is a code"
+    assert strict["count_tells"].min() > 0.8 > 0.7 > priced["count_tells"].max(), "each seed at 5 % is a code"
     assert strict["first_words"].max() > 0.8 and strict["first_words"].gt(0.5).sum() == 1, "one seed: the first two"
     assert strict["agreement"].max() < 0.1 < 0.7 < priced["agreement"].min(), "hardly a word in common"
     assert strict["word_precision"].gt(0.5).tolist().count(True) == 2 and priced["word_precision"].min() > 0.5, "in two"
+    tenth = told[(told["model"] == "hardkuma") & (told["target"] == 0.1) & (told["network"] == "")]
+    assert len(tenth) == 3 and (tenth["count_tells"] > 0.75).sum() == 2, "at 10 %, two of three seeds"
     for name, rows in (("HardKuma", strict), ("Bernoulli", priced)):
         mean = rows[code].mean()
         print(f"With {name} at {mean['rate_selected']:.0%} of the words, the number tells {mean['count_tells']:.0%} of "
@@ -656,12 +714,13 @@ if len(told):
 # one class and selecting nothing in the others. You see in the table how far this goes at 5 %. In each seed the number
 # of selected words alone determines most of the predictions (*told by the number*), and in one seed most of the
 # selected words are among the first two of their sentence (*first words*). The selector of such a model is itself a
-# classifier, and it passes its answer on to the predictor as one symbol. Jacovi and Goldberg (2021) call such
-# rationales Trojan. Two measures reveal them whichever seed we look at. One is (R16), and the other is the agreement of
-# a seed's words with those of the other seeds. The precision, which is the share of the selected words that carry
-# sentiment, reveals them in one seed only. In the other two, most of the selected words carry sentiment, as they do
-# with Bernoulli gates at about a tenth of the words. With a price per word, in contrast, each selected word adds to the
-# loss of its own sentence, the seeds agree on most of their words, and the number of words tells far fewer answers.
+# classifier, and it passes its answer on to the predictor as one symbol. At 10 % you see the same in two of three
+# seeds, to a lesser degree. Jacovi and Goldberg (2021) call such rationales Trojan. Two measures reveal them whichever
+# seed we look at. One is (R16), and the other is the agreement of a seed's words with those of the other seeds. The
+# precision, which is the share of the selected words that carry sentiment, reveals them in one seed only. In the other
+# two, most of the selected words carry sentiment, as they do with Bernoulli gates at about a tenth of the words. With a
+# price per word, in contrast, each selected word adds to the loss of its own sentence, the seeds agree on most of their
+# words, and the number of words tells far fewer answers.
 
 # %% [markdown]
 # ### What if each sentence is held?
@@ -924,25 +983,34 @@ if len(apart):
     assert of_both["low"] < 0 < of_both["high"] < gap, "the paper's difference is larger than ours can be"
     near = four[four["target"] == 0.4].set_index(["control", "gate"])
     held, priced = near.loc["constraint"], near.loc["price"]
+    others = near["rate_selected"].drop(("price", "Bernoulli"))
+    assert others.between(0.38, 0.42).all() and 0.08 < near.loc[("price", "Bernoulli"), "rate_selected"] - others.max()
     assert held["rate_selected_std"].max() < 0.01 < 0.04 < priced["rate_selected_std"].min(), "a price leaves it open"
     assert held["agreement"].min() > priced["agreement"].max(), "seeds agree more under the constraint"
     assert held["word_precision"].max() - held["word_precision"].min() < 0.01, "the gates are equally precise"
     assert (near["count_tells"] - near["answer_share"]).max() < 0.06, "no code at 40 %"
     assert four["seeds"].eq(10).all(), "ten seeds of each"
-    low = four[four["target"] == 0.1].set_index("gate")
     assert apart.loc[apart["target"] < 0.4, "low"].min() > 0, "at 10 % and at 20 %, HardKuma is ahead as well"
-    assert (low["count_tells"] - low["answer_share"]).min() > 0.06, "at 10 % the number tells more than the floor"
+    beyond = (four["count_tells"] - four["answer_share"]).groupby(four["target"]).agg(["min", "max"]).round(3)
+    assert 0.06 < beyond.loc[0.1, "min"] and beyond.loc[0.1, "max"] < 0.12, "seven to eleven points at 10 %"
+    assert 0.05 < beyond.loc[0.2, "min"] and beyond.loc[0.2, "max"] < 0.07, "about six at 20 %"
 
 # %% [markdown]
 # Near 40 % of the words, HardKuma is more accurate than Bernoulli gates with either control, and both intervals exclude
-# 0. With the first three seeds, the interval of the difference under the constraint contained 0. So we added seven
-# seeds of each model, as many as the list of claims in `00_read_me_first` had asked for. For neither gate does the
-# interval of the difference between the constraint and the price exclude 0. (On average, the price is a little ahead.)
-# So in these models it is the *gate* that makes the difference, and not the control. But the difference is small, less
-# than two points. If both differ, as in the paper, even the upper end of our interval is smaller than the paper's
-# difference. So something else may contribute to it, but we have not tested this. The paper's Bernoulli gates have one
-# draw, no baseline, and a price that is counted on the draw (section 8). Ours have two draws, a baseline, and a price
-# in closed form.
+# 0. (With a price, the Bernoulli gates select nearly half of the words, about ten points more than the other three, and
+# HardKuma is ahead of them all the same.) With the first three seeds, the interval of the difference under the
+# constraint contained 0. So we added seven seeds of each model, as many as the list of claims in `00_read_me_first` had
+# asked for. For neither gate does the interval of the difference between the constraint and the price exclude 0. (On
+# average, the price is a little ahead.) So in these models it is the *gate* that makes the difference, and not the
+# control. But the difference is small, less than two points. If both differ, as in the paper, even the upper end of our
+# interval is smaller than the paper's difference. So something else may contribute to it, but we have not tested this.
+# The paper's Bernoulli gates have one draw, no baseline, and a price that is counted on the draw (section 8). Ours have
+# two draws, a baseline, and a price in closed form.
+#
+# You should not read two rows of the second table as comparisons at equal rates. These are the row of the two controls
+# of Bernoulli gates, and the row in which both differ, because there the Bernoulli gates with a price read more than
+# the others. At equal rates, the price might have no lead for Bernoulli gates, and the difference in the last row might
+# be larger. We have not tested this.
 #
 # What the control does change is the rate. Under the constraint, all seeds select nearly the share that we asked for.
 # With a price, the shares of the seeds differ by many points, so you compare models at rates that you did not choose.
@@ -950,9 +1018,10 @@ if len(apart):
 # different sizes cannot agree fully. Under the constraint both gates are equally precise. With both gates and both
 # controls, the number of selected words tells little more than the floor.
 #
-# At 10 % and at 20 % we have runs under the constraint only, and HardKuma is ahead there as well. But at 10 % the
-# number of words tells more than the floor, with both gates. So both gates begin to use the code of section 13, and a
-# part of the lead may come from it. We have not tested that.
+# At 10 % and at 20 % we have runs under the constraint only, and HardKuma is ahead there as well. But the lower the
+# rate is, the more of the answers the number of words tells beyond the floor, with both gates. At 20 % these are about
+# six points, and at 10 % seven to eleven. So both gates begin to use the code of section 13, and a part of the lead may
+# come from it. We have not tested that.
 #
 # > The reward for entropy is small and the same for all. Without this reward, a price shut the gates of HardKuma in the
 # > first epoch. With a larger reward, the expected rate of HardKuma was far above its selected rate. We tried this on

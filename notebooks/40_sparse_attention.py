@@ -611,9 +611,9 @@ figures.show(fig)
 # If a map has put all weight on a wrong word, no gradient can correct it. If you choose a larger $\gamma$, the weights
 # are more even and fewer rows put all weight on one word. (For fusedmax, do not choose $\gamma$ too large. By (A9),
 # more rows are then dead.) With softmax a row settles only if the other weights are too small for floating-point
-# numbers. The translation models log the share of such rows (`train_settled`), and `25_read_seq2seq` shows a model that
-# got stuck in this way. The cell below also prints a row in which one word occurs three times. Only oscarmax makes one
-# group of equal scores that are not neighbours, so it alone has no gradient there.
+# numbers. The translation models log the share of such rows (`train_settled`). `25_read_seq2seq` shows a model whose
+# attention got stuck, and we think that this is why. The cell below also prints a row in which one word occurs three
+# times. Only oscarmax makes one group of equal scores that are not neighbours, so it alone has no gradient there.
 
 # %%
 flatness, wide = np.array([0.25, 0.5, 1.0, 2.0, 4.0, 8.0]), 2.0 * scores_of(400, 12)

@@ -69,10 +69,10 @@ folder = results_folder("41_diffmask") / "figures"
 # De Cao et al. ask whether a sequence $x$ contains more digits $q_1$ than digits $q_2$. Every occurrence of $q_1$ and
 # of $q_2$ counts, and no other digit does. The model compares each digit with the query $(q_1, q_2)$, reduces the
 # result to two numbers, and then counts with a GRU. Here $\text{digit}$ and $\text{query}$ are embeddings, $W_1$ and
-# $W_2$ are matrices of weights, and $v$ is the embedded query:
+# $W_2$ are matrices of weights, and $e$ is the embedded query:
 #
-# $$h^{(0)}_i = \text{digit}(x_i), \qquad v = [\text{query}(q_1); \text{query}(q_2)], \qquad
-# h^{(1)}_i = W_2 \tanh\big(W_1 [v; h^{(0)}_i]\big) \in \mathbb{R}^2, \qquad
+# $$h^{(0)}_i = \text{digit}(x_i), \qquad e = [\text{query}(q_1); \text{query}(q_2)], \qquad
+# h^{(1)}_i = W_2 \tanh\big(W_1 [e; h^{(0)}_i]\big) \in \mathbb{R}^2, \qquad
 # \text{answer} = \text{head}\big(\text{GRU}(h^{(1)})\big). \tag{D1}$$
 #
 # The states $h^{(0)}$ do not depend on the query, so at layer 0 every digit might be needed. The states $h^{(1)}$ do
@@ -155,11 +155,12 @@ figures.draw_panel(figures.draw_bars, [str(n) for n in range(largest + 1)], by_s
 # The digits that count are the truth here, and you see that erasure keeps far fewer. Our search is exact, so this is
 # not a weakness of the search. Hindsight is a property of the problem (D2).
 #
-# The numbers in the paper come from a simpler rule in its code, which has hindsight too. It keeps the first $q_1$ if
-# the answer is yes, and the first $q_2$ if the answer is no. Compare this single digit with the truth, which is
-# uniform over the $s$ digits that count. The Jensen-Shannon divergence (JS) of two distributions is the mean of their
-# two KL divergences to their average. Here it is $\text{JS} = \ln 2 - \tfrac12 \big[\tfrac1s \ln(s + 1) + \ln
-# \tfrac{s + 1}{s}\big]$. We compute its mean over the texts and compare it with the paper.
+# The paper's row of erasure comes from a simpler rule in its code, which has hindsight too. (In the paper, erasure
+# finds a single digit. With an exact search it cannot, because for one of the two answers it needs no digit.) The rule
+# keeps the first $q_1$ if the answer is yes, and the first $q_2$ if the answer is no. Compare this single digit with
+# the truth, which is uniform over the $s$ digits that count. The Jensen-Shannon divergence (JS) of two distributions is
+# the mean of their two KL divergences to their average. Here it is $\text{JS} = \ln 2 - \tfrac12 \big[\tfrac1s \ln(s +
+# 1) + \ln \tfrac{s + 1}{s}\big]$. We compute its mean over the texts and compare it with the paper.
 
 # %%
 def one_hot(example) -> torch.Tensor:
@@ -174,7 +175,7 @@ js = torch.cat([explain.distance_to_truth(truth[None], found[None])["js"] for fo
 print(f"JS of the rule to the truth: {js:.2f} nats (the paper: 0.26)")
 
 # %% tags=["check"]
-assert abs(js - 0.26) < 0.04, "the published row of erasure is that of this rule"
+assert abs(js - 0.26) < 0.04, "the rule agrees with the published row of erasure"
 counts = [int(truth.sum()) for _, truth in chosen]
 formula = [math.log(2) - (math.log(k + 1) / k + math.log((k + 1) / k)) / 2 for k in counts]
 assert abs(np.mean(formula) - js) < 1e-12
@@ -185,7 +186,8 @@ assert abs(np.mean(formula) - js) < 1e-12
 # DiffMask avoids hindsight, because it computes its masks from the states of the model and never from the answer. For
 # each position it needs a gate that can be exactly 0. You know this gate from (H12). It is the Hard Concrete with the
 # support $[0, 1)$. Its left end is stretched to $l = -0.2$, its right end is $r = 1$ (so it has no mass at 1), its
-# temperature is $\tau = 0.2$, and its logit is $\gamma$:
+# temperature is $\tau = 0.2$, and its logit is $\gamma$. We write $v$ for the value of the gate and $u$ for a uniform
+# random number:
 #
 # $$v = \max\big(0,\; l + (r - l)\,\sigma((\text{logit}\, u + \gamma) / \tau)\big), \qquad
 # P(v \ne 0) = \sigma\big(\gamma - \tau \ln(-l / r)\big).$$

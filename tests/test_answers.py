@@ -1,6 +1,7 @@
 """Answers of a saved model from Python: labels, scores, passages of the text, pages, threads; and `rationale.fit`."""
 
 import html
+import json
 import re
 import subprocess
 import sys
@@ -248,6 +249,25 @@ def test_an_answer_shows_itself_in_a_notebook(labelled):
 
 
 # --- fit
+
+
+def test_a_loaded_model_answers_to_its_test_texts_as_it_did_when_they_were_scored(tmp_path):
+    folder = tmp_path / "texts"
+    folder.mkdir()
+    for name, size, form in (("train", 80, str), ("dev", 20, str.title), ("test", 20, str.upper)):
+        rows = [row | {"text": f"{form(row['text'])} -LRB- so !"} for row in reviews(size)]
+        if name == "train":  # so the plain bracket of the others is not among the words that are known
+            rows = [row | {"text": row["text"].replace("-LRB-", "(")} for row in rows]
+        write_table(folder / f"{name}.csv", rows)
+    model = rationale.fit(folder, folder=tmp_path / "run", tokeniser="whitespace", **SMALL)
+    lines = (tmp_path / "run" / "rationales.jsonl").read_text(encoding="utf-8").splitlines()
+    scored = [row for row in map(json.loads, lines) if row["split"] != "train"]
+    answers = model([" ".join(row["tokens"]) for row in scored])
+    assert len(scored) == 40 and not any(answer.unknown for answer in answers), "each word is known in one spelling"
+    for row, answer in zip(scored, answers, strict=True):
+        assert answer.tokens == tuple(row["tokens"])
+        assert answer.label == model.labels[row["prediction"]]
+        assert answer.z == pytest.approx(row["z"], abs=1e-5)
 
 
 def test_trained_word_vectors_are_saved_with_the_model_and_loaded_again(tmp_path):

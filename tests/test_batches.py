@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rationale.data import Batch, Batches, Example, Vocabulary, encode
+from rationale.data.batches import SpelledVocabulary
 from rationale.errors import BadInput
 
 WORDS = [f"w{n}" for n in range(50)]
@@ -36,6 +37,16 @@ def test_the_special_rows_come_first():
 
 def test_a_vocabulary_of_its_words_is_a_copy():
     assert Vocabulary(VOCABULARY.words).words == VOCABULARY.words
+
+
+def test_a_vocabulary_of_word_vectors_knows_a_word_in_its_other_spellings():
+    spelled = SpelledVocabulary(["great", "Film", "-LRB-", '"'])
+    tokens = ["great", "Great", "GREAT", "Film", "film", "(", "``", "<pad>", "unheard"]
+    rows = {word: row for row, word in enumerate(spelled.words)}
+    known = ["great", "great", "great", "Film", None, "-LRB-", '"', None, None]  # "film" is no spelling of "Film"
+    assert spelled.encode(tokens) == [rows[word] if word else spelled.unk for word in known]
+    assert spelled.unknown(tokens) == ["film", "<pad>", "unheard"]
+    assert "Great" not in spelled and Vocabulary(spelled.words).encode(["Great"]) == [spelled.unk], "else as written"
 
 
 def test_special_names_in_a_text_are_unknown_words():

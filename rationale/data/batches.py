@@ -11,6 +11,7 @@ from torch import Tensor
 
 from rationale.data.example import Example
 from rationale.data.packed import Packed, seconds
+from rationale.data.spellings import spellings
 from rationale.errors import BadInput
 from rationale.settings import Settings, setting
 
@@ -68,6 +69,27 @@ class Vocabulary:
     def unknown(self, tokens: Iterable[str]) -> list[str]:
         """The unknown tokens, in order, including repetitions."""
         return [token for token in tokens if token not in self._index]
+
+
+class SpelledVocabulary(Vocabulary):
+    """A vocabulary in which a word that it does not hold has the row of its first known spelling (`spellings`).
+
+    It is that of models on word vectors: a word of a new text, such as "Great" or "(", then has the vector of a word of
+    training, such as "great" or "-LRB-". It is used in training and afterwards, so a trained model answers to a text as
+    it did when it was scored.
+    """
+
+    def encoded(self, tokens: Iterable[str]) -> Iterator[int]:
+        """The row of each token, one after the other; see `encode`."""
+        index = self._index
+        return (index[token] if token in index else self._row_of_another(token) for token in tokens)
+
+    def unknown(self, tokens: Iterable[str]) -> list[str]:
+        """The tokens of which no spelling is known, in order, including repetitions."""
+        return [token for token in super().unknown(tokens) if self._row_of_another(token) == self.unk]
+
+    def _row_of_another(self, word: str) -> int:
+        return next((self._index[other] for other in spellings(word) if other in self._index), self.unk)
 
 
 class Batch(NamedTuple, Generic[Tokens]):

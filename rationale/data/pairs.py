@@ -6,7 +6,7 @@ from hashlib import md5
 import torch
 from torch import Tensor
 
-from rationale.data.batches import Vocabulary
+from rationale.data.batches import SpelledVocabulary
 from rationale.data.example import Example
 from rationale.data.packed import seconds, words_of
 from rationale.data.vectors import read_vectors
@@ -18,7 +18,7 @@ NUM_UNKNOWN = 100  # number of rows that words without a vector share
 
 def build_pair_vocabulary(
     splits: dict[str, Sequence[Example]], vectors: str, dim: int = 300, seed: int = 0
-) -> tuple[Vocabulary, Tensor]:
+) -> tuple[SpelledVocabulary, Tensor]:
     """All words of the pairs and their vectors, each of norm 1.
 
     A word without a vector shares one of 100 random rows, chosen by the md5 of its letters; `NULL` has its own row.
@@ -35,7 +35,7 @@ def build_pair_vocabulary(
 
     Returns
     -------
-    Vocabulary, float [V, E]
+    SpelledVocabulary, float [V, E]
         The row of padding is zeros.
 
     Raises
@@ -54,7 +54,7 @@ def build_pair_vocabulary(
     generator = torch.Generator().manual_seed(seed)
     unknown = torch.randn(NUM_UNKNOWN + 1, rows.shape[1], generator=generator)  # the last row is for NULL
     known = dict(zip(known_words, rows, strict=True))
-    vocabulary = Vocabulary(words)
+    vocabulary = SpelledVocabulary(words)
     table = torch.stack(
         [unknown[0], torch.zeros(rows.shape[1])]
         + [known[word] if word in known else unknown[NUM_UNKNOWN if word == NULL else hashed(word)] for word in words]

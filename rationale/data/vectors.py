@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from rationale.data import cache
-from rationale.data.batches import Vocabulary
+from rationale.data.batches import SpelledVocabulary
 from rationale.data.example import Example, data_folder
 from rationale.data.files import BYTE_ORDER_MARK, DAMAGE, intact, open_unpacked, recorded
 from rationale.data.packed import fewest_occurrences, repeated_words, words_of
@@ -49,7 +49,7 @@ def build_vocabulary(
     dim: int = 50,
     seed: int = 0,
     trained: bool = False,
-) -> tuple[Vocabulary, Tensor]:
+) -> tuple[SpelledVocabulary, Tensor]:
     """The words of a task that have a vector, and the table of their vectors.
 
     The words of all splits are used, as the vectors are fixed and labels are not used. If random vectors are trained,
@@ -73,7 +73,7 @@ def build_vocabulary(
 
     Returns
     -------
-    Vocabulary
+    SpelledVocabulary
         Sorted words after the two special rows.
     float [V, E]
         Row 0, the unknown word: U(-0.05, 0.05). Row 1, padding: zeros.
@@ -98,7 +98,7 @@ def build_vocabulary(
         known, rows = read_vectors(vectors, words)
         if not known:
             raise BadInput(f"vectors: {vectors!r} holds none of the {len(words)} words of the data")
-    vocabulary = Vocabulary(known)
+    vocabulary = SpelledVocabulary(known)
     table = torch.zeros(len(vocabulary), rows.shape[1])  # [V, E]
     table[vocabulary.unk].uniform_(-0.05, 0.05, generator=generator)
     table[len(vocabulary.specials) :] = scale * rows

@@ -26,7 +26,6 @@ from rationale.data.own import is_own
 from rationale.data.own.labels import number_of
 from rationale.data.own.labels import spelled as label_as_text
 from rationale.data.pairs import NULL
-from rationale.data.spellings import known_forms
 from rationale.data.tokenise import BETWEEN, TOKENISERS, split_text
 from rationale.data.word_pieces import NO_PIECE, piece_table
 from rationale.errors import BadInput, excerpt
@@ -282,29 +281,20 @@ class Row(NamedTuple):
 
 
 def compute(run: SavedRun, texts: Sequence[tuple[str, ...]], seconds: Sequence[tuple[str, ...]] = ()) -> Iterator[Row]:
-    """The gates and the prediction of each text of one batch; pairs are given by their second texts.
-
-    A word that is not in the vocabulary is looked up in its other spellings, as word vectors were in training.
-    """
+    """The gates and the prediction of each text of one batch; pairs are given by their second texts."""
     device = run.model.vectors.device
     model, vocabulary = with_words(run, (*texts, *seconds))
-    known, known_seconds = ([known_forms(tokens, vocabulary) for tokens in side] for side in (texts, seconds))
     if run.of_pairs:
-        batch = encode_pairs(list(zip(known, known_seconds, strict=True)), vocabulary, device)
+        batch = encode_pairs(list(zip(texts, seconds, strict=True)), vocabulary, device)
     else:
-        batch = encode(known, vocabulary, device)
+        batch = encode(texts, vocabulary, device)
     with torch.no_grad():
         output = model(batch.tokens, batch.mask)
     z, prediction = output.z.cpu(), output.prediction.cpu()
     for i, tokens in enumerate(texts):
-        words = known[i] + (known_seconds[i] if seconds else [])
-        unknown = tuple(vocabulary.unknown(words))
-        yield Row(tokens, seconds[i] if seconds else (), z[i][batch.mask[i].cpu()], prediction[i], unknown)
-
-
-def spelled(run: SavedRun, tokens: Sequence[str]) -> list[str]:
-    """Each word in the first of its spellings that is in the vocabulary, as word vectors were looked up in training."""
-    return known_forms(tokens, run.vocabulary)
+        second = seconds[i] if seconds else ()
+        unknown = tuple(vocabulary.unknown((*tokens, *second)))
+        yield Row(tokens, second, z[i][batch.mask[i].cpu()], prediction[i], unknown)
 
 
 def _answered(run: SavedRun, empty: Answer, row: Row) -> Answer:

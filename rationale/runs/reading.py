@@ -8,7 +8,7 @@ from torch import Tensor
 
 from rationale.data.batches import Batch, encode
 from rationale.nn.heads import Classes
-from rationale.runs.answers import spelled, with_words
+from rationale.runs.answers import with_words
 from rationale.runs.saved import SavedRun
 
 
@@ -27,14 +27,13 @@ class Reading(NamedTuple):
 def read_text(run: SavedRun, text: str) -> Reading:
     """Compute the tokens and the gates of a text of at least one word."""
     tokens = run.tokens(text)
-    read = spelled(run, tokens)
-    model, vocabulary = with_words(run, [read])
-    batch = encode([read], vocabulary)
+    model, vocabulary = with_words(run, [tokens])
+    batch = encode([tokens], vocabulary)
     output = model(batch.tokens, batch.mask)
     gates, masses = output.gates, None
     if gates is not None:
         masses = torch.stack([gates.prob_zero, gates.prob_interior, gates.prob_one], -1)[0]
-    return Reading(tokens, batch, output.z[0], masses, vocabulary.unknown(read), model)
+    return Reading(tokens, batch, output.z[0], masses, vocabulary.unknown(tokens), model)
 
 
 @torch.no_grad()

@@ -26,7 +26,7 @@ import torch
 from safetensors import SafetensorError
 from torch import Tensor
 
-from rationale.data.batches import Vocabulary
+from rationale.data.batches import SpelledVocabulary, Vocabulary
 from rationale.data.corpora import find_corpus
 from rationale.data.own import is_own
 from rationale.data.tokenise import TOKENISERS
@@ -296,7 +296,9 @@ def load_run(folder: Path | str) -> SavedRun:
         tokeniser = facts.get("tokeniser", _tokeniser_of(p))  # an older run does not record its tokeniser
         if tokeniser not in TOKENISERS:
             raise KeyError(f"tokeniser {tokeniser!r}")
-        vocabulary, labels = Vocabulary(facts["vocabulary"]), facts["labels"]
+        of_pieces = getattr(model, "reads_pieces", False)  # a tokenizer splits a word as it is written
+        vocabulary = (Vocabulary if of_pieces else SpelledVocabulary)(facts["vocabulary"])
+        labels = facts["labels"]
         low, high = facts.get("scale", (0.0, 1.0))
         scale = (float(low), float(high)) if "scale" in facts else None
         _check_loaded(tensors, vocabulary, labels, model)
