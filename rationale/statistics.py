@@ -24,6 +24,8 @@ from torch import Tensor
 
 from rationale.errors import optional
 
+ROUNDING = 1e-12  # a difference of scores that is smaller than this share of the scores is 0
+
 
 @dataclass(frozen=True)
 class Difference:
@@ -126,7 +128,8 @@ def changed_share_difference(
     ----------
     ours, theirs : float, in [0, 1]
     changed : float, in [0, 1], at least |ours - theirs|
-        The share of texts on which the two answers differ.
+        The share of texts on which the two answers differ. If it is smaller by less than half a text, the shares were
+        rounded, and it counts as equal to the difference.
     num : int, 1 or more
         The number of texts.
     confidence : float, in (0, 1)
@@ -144,12 +147,12 @@ def changed_share_difference(
     """
     z = _normal_quantile(confidence)
     value = ours - theirs
-    if not (0 <= ours <= 1 and 0 <= theirs <= 1 and abs(value) <= changed <= 1) or num < 1:
+    if num < 1 or not (0 <= ours <= 1 and 0 <= theirs <= 1 and abs(value) - 0.5 / num < changed <= 1):
         raise ValueError(
             f"got shares of {ours} and {theirs}, {changed} of the answers changed, {num} texts; accepted are shares in "
             "[0, 1], at least their difference changed, and 1 or more texts"
         )
-    half = z * ((changed - value**2) / num) ** 0.5
+    half = z * ((max(changed, abs(value)) - value**2) / num) ** 0.5
     return Difference(value, value - half, value + half)
 
 
@@ -291,7 +294,9 @@ def welch_contrast(groups: Sequence[Sequence[float]], weights: Sequence[float], 
         raise ValueError(f"got {len(weights)} weights for {len(groups)} groups, accepted is one per group")
     for values in groups:
         _require_values(values)
-    value = sum(weight * mean(values) for weight, values in zip(weights, groups, strict=True))
+    terms = [weight * mean(values) for weight, values in zip(weights, groups, strict=True)]
+    value = sum(terms)
+    value = 0.0 if abs(value) <= ROUNDING * max(map(abs, terms), default=0.0) else value
     parts = [
         (weight**2 * stdev(values) ** 2 / len(values), len(values) - 1)
         for weight, values in zip(weights, groups, strict=True)
@@ -411,12 +416,13 @@ def paired_bootstrap(
             1, texts, torch.ones_like(texts).double()
         )
         blocks.append(_mean_of_draws(scores[0], counts, generator) - _mean_of_draws(scores[1], counts, generator))
-    drawn = torch.cat(blocks)
+    value = scores[0].mean() - scores[1].mean()
+    smallest = ROUNDING * max(part.abs().max().item() for part in scores)
+    value, drawn = (torch.where(part.abs() <= smallest, 0.0, part) for part in (value, torch.cat(blocks)))
     ends = torch.tensor([(1 - confidence) / 2, (1 + confidence) / 2], dtype=torch.float64)
     low, high = drawn.quantile(ends).tolist()
     sides = min((drawn <= 0).double().mean().item(), (drawn >= 0).double().mean().item())
-    value = (scores[0].mean() - scores[1].mean()).item()
-    return Difference(value, low, high, min(1.0, max(2 * sides, 1 / num_resamples)))
+    return Difference(value.item(), low, high, min(1.0, max(2 * sides, 1 / num_resamples)))
 
 
 def _mean_of_draws(scores: Tensor, counts: Tensor, generator: torch.Generator) -> Tensor:

@@ -1,6 +1,7 @@
 """Intervals and tests of differences, against scipy and cases that can be counted by hand."""
 
 import math
+from fractions import Fraction
 from itertools import product
 
 import numpy as np
@@ -155,6 +156,34 @@ def test_the_interval_of_two_accuracies_on_the_same_texts_is_at_least_as_wide_as
     only = changed_share_difference(0.4, 0.7, 0.3, 4000)  # each changed answer was right and is wrong now
     scores = torch.cat([-torch.ones(1200), torch.zeros(2800)]).double()
     assert (only.high - only.low) / 2 == pytest.approx(scores.std(unbiased=False).item() * 1.959964 / 4000**0.5)
+
+
+def test_shares_of_texts_are_accepted_however_they_were_rounded():
+    """The share of changed answers is at least the difference; where all changes go one way, it is equal to it."""
+    z = stats.norm.ppf(0.975)
+    for num in (*range(1, 30), 997, 2210):
+        counts = range(num + 1) if num < 30 else (0, 1, num // 3, num // 2, num - 2, num)
+        for right, other in product(counts, repeat=2):
+            one_way, difference = abs(right - other), Fraction(right - other, num)
+            for changed in {one_way, min(num, one_way + 1)}:
+                exact = z * math.sqrt((Fraction(changed, num) - difference**2) / num)
+                for digits, precision in ((17, 1e-7), (6, 3e-3)):  # as computed, and as in a table of results
+                    shares = [float(f"{count / num:.{digits}g}") for count in (right, other, num - changed)]
+                    found = changed_share_difference(shares[0], shares[1], 1 - shares[2], num)
+                    half = (found.high - found.low) / 2
+                    assert half == pytest.approx(exact, abs=precision / num**0.5), (right, other, changed)
+            if one_way:
+                with pytest.raises(ValueError, match="of the answers changed"):  # one text fewer
+                    changed_share_difference(right / num, other / num, (one_way - 1) / num, num)
+
+
+def test_a_model_does_not_differ_from_itself_by_the_rounding_of_its_scores():
+    texts = torch.rand(50, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    for scores in (texts, 1e9 * texts, torch.full((10,), 0.7)):
+        found = paired_bootstrap(scores.expand(3, -1), scores, 500)  # three seeds that give the same, and one
+        assert (found.value, found.low, found.high, found.p_value) == (0, 0, 0, 1)
+    level = welch_contrast([[0.3, 0.3], [0.2, 0.2], [0.2, 0.2], [0.1, 0.1]], [1, -1, -1, 1])  # 0.1 less 0.1
+    assert (level.value, level.low, level.high, level.p_value) == (0, 0, 0, 1) and not level.is_significant
 
 
 @pytest.mark.parametrize(
