@@ -28,6 +28,7 @@ from rationale.nn import top_k
 from rationale.runs.faithfulness import judge_finished, main, measure_faithfulness
 from rationale.runs.folder import WorkFolder, read_digests, unlike_digests, write_digests
 from rationale.runs.saved import load_run, read_rationales, save_run
+from tests import test_aligner as aligners
 
 WORDS = [f"w{i}" for i in range(18)]
 ERASER = {"sufficiency", "comprehensiveness"}
@@ -407,6 +408,16 @@ def test_a_run_that_predicts_scores_is_refused_in_one_line(scored):
         measure_faithfulness(scored)
     assert str(scored) in str(error.value) and "\n" not in str(error.value)
     assert not (scored / "faithfulness.json").exists()
+
+
+def test_a_run_on_pairs_is_refused_in_one_line(tmp_path):
+    p = aligners.settings(epochs=1, vectors="random", embedding_size=5)
+    splits = dict.fromkeys(("train", "dev", "test"), aligners.pairs())
+    save_run(tmp_path, training.train_aligner(p, splits, 3, tmp_path), p, labels=["a", "b", "c"])
+    with pytest.raises(BadInput, match="reads pairs of sentences; accepted are models of single texts") as error:
+        judge_finished(tmp_path)
+    assert str(error.value).startswith(f"{tmp_path}: ") and "\n" not in str(error.value)
+    assert not (tmp_path / "faithfulness.json").exists()
 
 
 def test_a_folder_that_is_no_run_is_refused_in_one_line(tmp_path):

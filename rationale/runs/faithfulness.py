@@ -31,7 +31,6 @@ from rationale.explain.faithfulness import (
     length_leak,
     plausibility,
 )
-from rationale.nn.heads import Classes
 from rationale.progress import report_phase
 from rationale.runs import intact
 from rationale.runs.folder import add_file, is_worked_on, unlike_digests
@@ -114,10 +113,13 @@ def scores_of(folder: Path, splits: Sequence[str]) -> dict[str, dict[str, float]
     Raises
     ------
     BadInput
-        If the folder is not that of a finished training run, or its model predicts scores instead of classes.
+        If the folder is not that of a finished training run, or its model reads pairs of sentences, or predicts scores
+        instead of classes.
     """
     run = load_run(folder)
-    if not isinstance(run.model.head, Classes):
+    if run.of_pairs:
+        raise BadInput(f"{folder}: its model reads pairs of sentences; accepted are models of single texts")
+    if not run.gives_classes:
         raise BadInput(f"{folder}: its model predicts scores; accepted are models of classes")
     report_phase("faithfulness")
     parts = {name: part for name, part in read_rationales(folder).groupby("split")}
