@@ -50,6 +50,24 @@ CONFIGS = {
     ),
     "modernbert": ("ModernBertConfig", SIZES | {"local_attention": 8}),
 }
+COUNTING = {  # more architectures whose configuration states a number of positions; some leave the first of them unused
+    "albert": ("AlbertConfig", {"embedding_size": 8}),
+    "camembert": ("CamembertConfig", {}),
+    "data2vec": ("Data2VecTextConfig", {}),
+    "electra": ("ElectraConfig", {"embedding_size": 8}),
+    "ernie": ("ErnieConfig", {}),
+    "longformer": ("LongformerConfig", {"attention_window": 4, "max_position_embeddings": 42}),  # it reads fours
+    "luke": ("LukeConfig", {"entity_vocab_size": 5, "entity_emb_size": 4}),
+    "markuplm": ("MarkupLMConfig", {}),
+    "mpnet": ("MPNetConfig", {}),
+    "nystromformer": ("NystromformerConfig", {"num_landmarks": 4, "segment_means_seq_len": 4, "conv_kernel_size": 3}),
+    "roberta_prelayernorm": ("RobertaPreLayerNormConfig", {}),
+    "xlm": ("XLMConfig", {"emb_dim": 8, "n_layers": 2, "n_heads": 2, "max_position_embeddings": 40}),
+    "xlm_roberta": ("XLMRobertaConfig", {}),
+    "xlm_roberta_xl": ("XLMRobertaXLConfig", {}),
+    "xmod": ("XmodConfig", {"default_language": "en_XX"}),
+}
+COUNTING |= {name: CONFIGS[name] for name in ("bert", "roberta", "distilbert", "deberta")}
 TEXTS = [Example(tuple("a funny film , oddly quiet".split()), 1), Example(("dull", "!"), 0), Example(("so", "so"), 0)]
 
 
@@ -176,6 +194,29 @@ def test_a_text_longer_than_the_transformer_is_read_in_windows(folders):
         torch.testing.assert_close(final[0], mean, msg=name)
         alone = encoder(model.embed(batch.tokens[1:, :2]), batch.mask[1:, :2])[1]
         torch.testing.assert_close(final[1:], alone, msg=f"{name}: windows without a piece do not count")
+
+
+@pytest.mark.parametrize("name", COUNTING)
+def test_a_window_has_as_many_pieces_as_the_transformer_has_positions_for(name):
+    """The tokenizer states no limit, so the window follows from the transformer alone."""
+    config, options = COUNTING[name]
+    options = options if "n_heads" in options else SIZES | options
+    vocabulary = vocabulary_of_pieces() | {"[UNK]": 0, "[PAD]": 1}
+    tokenizer = transformers.BertTokenizerFast(vocab=vocabulary)
+    special = {"pad_token_id": 1, "bos_token_id": 2, "cls_token_id": 2, "eos_token_id": 3, "sep_token_id": 3}
+    torch.manual_seed(0)
+    chosen = getattr(transformers, config)(vocab_size=len(vocabulary), **special, **options)
+    encoder = PretrainedEncoder(transformers.AutoModel.from_config(chosen), tokenizer).eval()
+    pieces = torch.tensor(tokenizer.convert_tokens_to_ids([*string.ascii_lowercase] * 3))
+    full = pad(pad(pieces[: encoder.window], (1, 0), value=encoder.first), (0, 1), value=encoder.last)
+    with torch.no_grad():
+        for size in (encoder.window, encoder.window + 1, len(pieces)):
+            states, final = encoder(pieces[None, :size, None], torch.ones(1, size, dtype=torch.bool))
+            own = encoder.transformer(full[None]).last_hidden_state[0, 1:-1]
+            torch.testing.assert_close(states[0, : encoder.window], own)
+            assert states.isfinite().all() and final.isfinite().all()
+        with pytest.raises((IndexError, RuntimeError)):  # no position is left over
+            encoder.transformer(pad(full, (1, 0), value=encoder.first)[None])
 
 
 def test_a_note_says_how_many_texts_are_read_in_windows(folders, tmp_path, capsys):
@@ -454,3 +495,22 @@ def test_an_encoder_that_cannot_be_loaded_stops_a_run_before_anything_is_read(fo
         with pytest.raises(BadInput, match=message) as caught:
             training.require_words(p)
         assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("config", "options"),
+    [
+        ("BartConfig", {"d_model": 8, "encoder_layers": 1, "decoder_layers": 1, "encoder_attention_heads": 2,
+                        "decoder_attention_heads": 2, "encoder_ffn_dim": 8, "decoder_ffn_dim": 8}),
+        ("XLNetConfig", {"d_model": 8, "n_layer": 1, "n_head": 2, "d_inner": 8}),
+        ("T5Config", {"d_model": 8, "d_kv": 4, "d_ff": 8, "num_layers": 1, "num_heads": 2}),
+    ],
+)  # fmt: skip
+def test_a_transformer_that_reads_no_embedded_pieces_is_refused_at_once(folders, tmp_path, config, options):
+    shutil.copytree(folders["bert"], tmp_path, dirs_exist_ok=True)
+    chosen = getattr(transformers, config)(vocab_size=len(vocabulary_of_pieces()), pad_token_id=0, **options)
+    transformers.AutoModel.from_config(chosen).save_pretrained(tmp_path)
+    p = ExtractionSettings.checked({"encoder": str(tmp_path), "vectors": "random"})
+    with pytest.raises(BadInput, match="^encoder: .* is a .*Model, which cannot read embedded pieces") as caught:
+        training.require_words(p)
+    assert "\n" not in str(caught.value)

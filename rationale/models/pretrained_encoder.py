@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from rationale.data.word_pieces import NO_PIECE
+from rationale.errors import BadInput
 from rationale.models.transformers import MINILM, load_any_encoder, load_tokenizer, multiplying_in_bfloat16
 from rationale.nn.encoders import CHECKPOINT, ENCODERS, Encoder, checkpoint_place
 from rationale.nn.gates import GATES
@@ -79,8 +80,7 @@ class PretrainedEncoder(Encoder):
         self.first, self.last, self.filler = tokenizer.cls_token_id, tokenizer.sep_token_id, tokenizer.pad_token_id
         config = transformer.config
         self.output_size, self.num_layers = config.hidden_size, config.num_hidden_layers
-        reserved = config.pad_token_id + 1 if config.model_type in OFFSET_POSITIONS else 0
-        positions = min(config.max_position_embeddings - reserved, tokenizer.model_max_length)
+        positions = min(config.max_position_embeddings - unused_positions(transformer), tokenizer.model_max_length)
         self.window = positions - 2  # pieces, beside [CLS] and [SEP]
         frozen_layers = self.num_layers // 2 if frozen_layers is None else frozen_layers
         for name, parameter in transformer.named_parameters():
@@ -110,18 +110,30 @@ class PretrainedEncoder(Encoder):
 
     @classmethod
     def require(cls, p: Any) -> None:
-        """Stop, before anything is read, if the encoder that the settings describe cannot be loaded.
+        """Stop, before anything is read, if the encoder that the settings describe cannot be loaded, or cannot be used.
 
         Raises
         ------
         BadInput
-            See `load_any_encoder`. Its files are loaded, and fetched if they are on the hub.
+            See `load_any_encoder`. Its files are loaded, and fetched if they are on the hub. Also if it cannot read a
+            text of one embedded piece, such as an encoder-decoder.
         """
         place, setting = cls._checkpoint(p)
         if place == MINILM:  # its weights are compared with their digest
             load_tokenizer(place, setting)
-        else:
-            load_any_encoder(place, setting)
+            return
+        transformer, tokenizer = load_any_encoder(place, setting)
+        try:
+            with torch.no_grad():
+                piece = torch.full((1, 1, 1), tokenizer.unk_token_id)
+                cls(transformer, tokenizer).eval()(piece, torch.ones(1, 1, dtype=torch.bool))
+        except Exception as error:  # each architecture has its own
+            reason = (str(error).splitlines() or [""])[0][:100]
+            raise BadInput(
+                f"{setting}: {place} is a {type(transformer).__name__}, which cannot read embedded pieces "
+                f"({type(error).__name__}: {reason}); accepted are encoders such as BERT, RoBERTa, DistilBERT, DeBERTa "
+                "and ModernBERT"
+            ) from None
 
     @classmethod
     def _checkpoint(cls, p: Any) -> tuple[str, str]:
@@ -246,7 +258,15 @@ def states_at(states: Tensor, place: Tensor) -> Tensor:
     return states.gather(1, at.expand(-1, -1, states.shape[-1]))
 
 
-OFFSET_POSITIONS = ("roberta", "xlm-roberta", "camembert")  # their positions are counted from the padding's index
+def unused_positions(transformer: nn.Module) -> int:
+    """How many of its positions, lowest first, a transformer gives to no piece of a text.
+
+    RoBERTa, MPNet, Longformer and others count positions from the padding's index, which their table of positions
+    therefore has as `padding_idx`. BERT and others count from 0.
+    """
+    tables = (part for name, part in transformer.named_modules() if name.split(".")[-1] == "position_embeddings")
+    padding = (getattr(table, "padding_idx", None) for table in tables)
+    return max((index + 1 for index in padding if index is not None), default=0)
 
 
 class MiniLMEncoder(PretrainedEncoder):
