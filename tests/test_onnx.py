@@ -12,13 +12,13 @@ from test_pretrained_encoder import CONFIGS, folders, settings  # noqa: F401  a 
 
 import rationale
 from rationale.data.batches import Vocabulary
-from rationale.data.word_pieces import build_pieces
+from rationale.data.word_pieces import NO_PIECE, build_pieces, piece_table
 from rationale.errors import BadInput
 from rationale.models import build_extractor
 from rationale.models.exported import graph_of
 from rationale.models.transformers import load_any_encoder
 from rationale.nn import ENCODERS, GATES
-from rationale.runs import predict, to_onnx
+from rationale.runs import onnx_reader, predict, to_onnx
 from rationale.runs.onnx_reader import load
 from rationale.runs.saved import save_run
 from rationale.training.extraction import Result
@@ -225,6 +225,15 @@ def test_the_reader_needs_neither_torch_nor_the_package(service, request, tmp_pa
         assert (answer.label, answer.unknown) == (label, tuple(unknown)) and z == pytest.approx(answer.z, abs=1e-5)
         assert [list(span) for span in answer.rationale] == passages
         assert probability == pytest.approx(answer.probability, abs=1e-5)
+
+
+@pytest.mark.parametrize("spaced", [False, True])
+def test_the_reader_and_the_package_read_the_same_pieces_of_a_word(folders, spaced):  # noqa: F811
+    tokenizer = load_any_encoder(folders["bert"])[1]
+    read = onnx_reader._pieces_of(tokenizer.backend_tokenizer.to_str(), spaced, tokenizer.unk_token_id)
+    words = ["film", "quietly", "-LRB-", "\x7f", "a,!" * 40, "a,!" * 20_000]  # the last is longer than what is read
+    for word, row in zip(words, piece_table(words, tokenizer), strict=True):
+        assert read(word) == row[row != NO_PIECE].tolist(), word[:9]
 
 
 def test_the_parts_of_the_reader_have_names_of_their_own():

@@ -14,6 +14,7 @@ from torch.nn.functional import pad
 from rationale import digests, training
 from rationale.data import Example
 from rationale.data.batches import Batches, Vocabulary
+from rationale.data.spellings import MOST_PIECES
 from rationale.data.word_pieces import NO_PIECE, build_pieces, piece_table
 from rationale.errors import BadInput
 from rationale.models import build_extractor
@@ -265,6 +266,29 @@ def test_words_of_a_treebank_have_the_pieces_of_plain_text_and_every_word_has_on
     assert (table != NO_PIECE).sum(1).tolist() == [1, 1, 2, 1, 1]
 
 
+def test_a_word_without_end_has_its_first_pieces_and_leaves_the_others_as_they_are(folders):
+    tokenizer = load_any_encoder(folders["bert"])[1]
+    words, endless = ["film", "quietly", "a,!" * 42 + "a,", "☂"], "a,!" * 20_000  # the third has as many as are read
+    wide = piece_table([*words[:2], endless, *words[2:], "a" + endless], tokenizer)
+    assert wide.shape == (6, MOST_PIECES) and torch.equal(wide[[0, 1, 3, 4]], piece_table(words, tokenizer))
+    assert wide[2].tolist() == tokenizer(endless, add_special_tokens=False)["input_ids"][:MOST_PIECES]
+    assert (wide[3] != NO_PIECE).all(), "none of its pieces is left out"
+
+
+def test_a_service_reads_a_word_without_end_and_its_table_stays_small(folders, tmp_path):
+    p = settings(folders["bert"])
+    model, _ = extractor(folders["bert"])
+    vocabulary, _ = build_pieces({"train": TEXTS}, load_any_encoder(folders["bert"])[1])
+    saved.save_run(tmp_path, Result(model, vocabulary, {}, {}, [], {"epoch": 0}), p, ["bad", "good"])
+    run, text = saved.load_run(tmp_path), ["a", "quiet", "film"]
+    (before,) = predict(run, [text])
+    endless, cut = "a,!" * 20_000, ("a,!" * MOST_PIECES)[:MOST_PIECES]  # each letter is a piece
+    assert run.model.predictor.encoder.window < MOST_PIECES, "the word alone is longer than a window"
+    first, second, after = predict(run, [[*text, endless, "dull"], [*text, cut, "dull"], text])
+    assert first["z"] == second["z"] and first["probabilities"] == second["probabilities"] and after == before
+    assert run.model.vectors.shape[1] == MOST_PIECES
+
+
 def test_the_lower_half_of_the_layers_and_the_embeddings_stay_if_frozen_layers_is_null(folders):
     model, _ = extractor(folders["bert"], frozen_layers=None)
     encoder = model.predictor.encoder
@@ -413,14 +437,14 @@ def test_a_service_forgets_the_words_of_earlier_texts_before_their_table_is_long
     wanted = [row for text in texts for row in predict(saved.load_run(tmp_path), [text])]
     run = saved.load_run(tmp_path)
     before, learned = run.model.vectors.numel(), len(run.vocabulary)
-    monkeypatch.setattr(answers, "MOST_ADDED", 50)
+    monkeypatch.setattr(answers, "MOST_ADDED", 45)
     sizes = []
     for text, expected in zip(texts, wanted, strict=True):
         (found,) = predict(run, [text])
         assert found == expected, "an answer does not depend on what was forgotten"
         sizes.append(run.model.vectors.numel() - before)
         assert len(run.vocabulary) == len(run.model.vectors)
-    assert max(sizes) < 150, "about one text more than the limit; all texts need three times as much"
+    assert 25 < max(sizes) <= 45, "the limit, as no text alone needs more"
     assert len(run.vocabulary) < learned + 80, "some words were forgotten"
     with ThreadPoolExecutor(4) as pool:
         found = list(pool.map(lambda text: next(predict(run, [text])), texts * 3))

@@ -15,6 +15,7 @@ TREEBANK_TO_PLAIN = {
 }
 # Those that are written in plain characters before a tokenizer of word pieces reads them.
 UNESCAPED = {mark: TREEBANK_TO_PLAIN[mark] for mark in ("-LRB-", "-RRB-", "-LSB-", "-RSB-", "``", "''")}
+MOST_PIECES = 128  # of a word; the rest of a longer one, such as encoded data without a blank, is not read
 
 
 def spellings(word: str) -> list[str]:

@@ -11,7 +11,7 @@ from torch import Tensor
 from rationale.data.batches import Vocabulary
 from rationale.data.example import Example, Question
 from rationale.data.packed import words_of
-from rationale.data.spellings import UNESCAPED
+from rationale.data.spellings import MOST_PIECES, UNESCAPED
 from rationale.errors import optional
 
 
@@ -46,12 +46,13 @@ def piece_table(words: Sequence[str], tokenizer: Any) -> Tensor:
     """The word pieces of each word by itself, long [V, P]; a row is filled with `NO_PIECE` after its last piece.
 
     If the tokenizer `writes_spaces`, each word is given with a space before it. A word that has no piece, such as a
-    control character, is the unknown piece.
+    control character, is the unknown piece. Of a word of more pieces than `MOST_PIECES`, the first ones are read, so
+    that a single one does not make all rows as long as itself.
     """
     space = " " * writes_spaces(tokenizer)
     plain = [space + UNESCAPED.get(word, word) for word in words]
     numbers = tokenizer(plain, add_special_tokens=False)["input_ids"] if plain else []
-    rows = [row or [tokenizer.unk_token_id] for row in numbers]
+    rows = [row[:MOST_PIECES] or [tokenizer.unk_token_id] for row in numbers]
     table = torch.full((len(rows), max(map(len, rows), default=1)), NO_PIECE)
     for i, row in enumerate(rows):
         table[i, : len(row)] = torch.tensor(row)

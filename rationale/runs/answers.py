@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from rationale.models.protocol import RationaleModel
 
 ADDING = threading.Lock()  # of words to a run
-MOST_ADDED = 2**23  # numbers by which new words may make the table of a run longer: 64 MiB
+MOST_ADDED = 2**23  # numbers by which new words may make the table of a run larger: 64 MiB
 
 
 @dataclass(repr=False)
@@ -176,8 +176,8 @@ class SavedRun:
 def with_words(run: SavedRun, texts: Iterable[Sequence[str]]) -> tuple["RationaleModel[Any]", Vocabulary]:
     """Number the words of new texts that a run does not know, if its encoder has pieces for them.
 
-    The numbers of known words stay. If the table has become longer by `MOST_ADDED` numbers, the words of earlier texts
-    are forgotten, so that a service can go on for as long as it likes.
+    The numbers of known words stay. If the table would become larger by more than `MOST_ADDED` numbers, the words of
+    earlier texts are forgotten first, so that a service can go on for as long as it likes.
 
     Returns
     -------
@@ -190,13 +190,16 @@ def with_words(run: SavedRun, texts: Iterable[Sequence[str]]) -> tuple["Rational
         texts = list(texts)
         new = unknown_words(run.vocabulary, texts)
         if new:
-            table = run.model.vectors
+            table, tokenizer = run.model.vectors, find_encoder(run.parameters.encoder).tokenizer(run.parameters)
             run.learned = run.learned or (run.vocabulary, table)
-            if table.numel() - run.learned[1].numel() >= MOST_ADDED:
+            rows = piece_table(new, tokenizer)
+            wide = max(table.shape[1], rows.shape[1])
+            if (len(table) + len(rows)) * wide - run.learned[1].numel() > MOST_ADDED:
                 run.vocabulary, table = run.learned[0], run.learned[1].to(table.device)
                 new = unknown_words(run.vocabulary, texts)
-            rows = piece_table(new, find_encoder(run.parameters.encoder).tokenizer(run.parameters)).to(table.device)
-            wide = max(table.shape[1], rows.shape[1])
+                rows = piece_table(new, tokenizer)
+                wide = max(table.shape[1], rows.shape[1])
+            rows = rows.to(table.device)
             parts = [pad(part, (0, wide - part.shape[1]), value=NO_PIECE) for part in (table, rows)]
             run.model = with_table(run.model, torch.cat(parts))
             run.vocabulary = Vocabulary([*run.vocabulary.words, *new])

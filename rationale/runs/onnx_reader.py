@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from rationale.data.spellings import UNESCAPED, known_forms
+from rationale.data.spellings import MOST_PIECES, UNESCAPED, known_forms
 from rationale.data.tokenise import TOKENISERS
 from rationale.runs.answer import Answer, Answers, batched, named_outputs, passages, to_page
 
@@ -134,14 +134,14 @@ class ExportedModel:
 
 
 def _pieces_of(content: str, spaced: bool, unknown: int) -> Any:
-    """The pieces of a word by itself, as a function.
+    """The pieces of a word by itself, as a function; see `word_pieces.piece_table`.
 
     Parameters
     ----------
     content : str
         That of tokenizer.json.
     spaced : bool
-        Whether a space stands before each word; see `word_pieces.piece_table`.
+        Whether a space stands before each word.
     unknown : int
         The piece of a word that has no other.
     """
@@ -154,7 +154,7 @@ def _pieces_of(content: str, spaced: bool, unknown: int) -> Any:
     @lru_cache(REMEMBERED)
     def pieces(word: str) -> list[int]:
         text = " " * spaced + UNESCAPED.get(word, word)
-        return (word and reader.encode(text, add_special_tokens=False).ids) or [unknown]
+        return (word and reader.encode(text, add_special_tokens=False).ids[:MOST_PIECES]) or [unknown]
 
     return pieces
 
