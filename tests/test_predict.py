@@ -270,6 +270,18 @@ def test_texts_of_a_window_are_sorted_by_length_and_answered_in_their_order(scor
         assert row["prediction"] == pytest.approx(alone["prediction"], abs=1e-6)
 
 
+def test_long_texts_share_a_batch_only_if_it_stays_small(scored, monkeypatch):
+    """As in the answers to texts in Python: memory follows the words of a batch with its padding."""
+    run, shapes = load_run(scored), []
+    read = run.model.forward
+    monkeypatch.setattr(run.model, "forward", lambda tokens, mask: shapes.append(mask.shape) or read(tokens, mask))
+    texts = [["smell"] * length for length in (9_000, 3, 20_000, 500, 2, *[500] * 70, 9_000)]
+    assert [row["tokens"] for row in predict(run, texts)] == texts
+    assert sum(rows for rows, _ in shapes) == len(texts)
+    assert all(rows <= 64 and (rows == 1 or rows * length <= 16_384) for rows, length in shapes), shapes
+    assert len(shapes) == 6, "two short ones with 30 of 500 words, 32, 9, and the three long ones alone"
+
+
 def test_no_more_than_a_window_is_read_before_it_is_answered(scored):
     taken = []
     texts = (taken.append(text) or text for text in many(50))

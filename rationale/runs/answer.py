@@ -233,8 +233,10 @@ def parts_of_page(
     yield tail
 
 
-def batched(rows: Sequence[int], lengths: Sequence[int], most_words: int = MOST_WORDS) -> Iterator[list[int]]:
-    """The rows in batches of similar length, shortest first: at most `MOST_TEXTS` and `most_words`, but at least one.
+def batched(
+    rows: Sequence[int], lengths: Sequence[int], most_words: int = MOST_WORDS, most_texts: int = MOST_TEXTS
+) -> Iterator[list[int]]:
+    """The rows in batches of similar length, shortest first: at most `most_texts` and `most_words`, but at least one.
 
     Examples
     --------
@@ -243,7 +245,7 @@ def batched(rows: Sequence[int], lengths: Sequence[int], most_words: int = MOST_
     """
     batch: list[int] = []
     for row in sorted(rows, key=lambda row: lengths[row]):
-        if batch and (len(batch) == MOST_TEXTS or (len(batch) + 1) * lengths[row] > most_words):
+        if batch and (len(batch) == most_texts or (len(batch) + 1) * lengths[row] > most_words):
             yield batch
             batch = []
         batch.append(row)

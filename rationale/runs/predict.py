@@ -45,7 +45,7 @@ def predict(run, texts: Iterable[list[str]], batch_size: int = 64, window: int =
         in its other spellings (lower case, treebank brackets and quotes), as word vectors were in training. A pair has
         `BETWEEN` between its two sentences.
     batch_size : int
-        Texts that are predicted at a time.
+        The most texts that are predicted at a time; fewer where they are long, see `answer.batched`.
     window : int
         Texts that are read before the first of them is predicted, and are in memory at a time. Among them, texts of
         similar length share a batch; the answers come in the order of the texts.
@@ -55,16 +55,16 @@ def predict(run, texts: Iterable[list[str]], batch_size: int = 64, window: int =
     BadInput
         If a text is not a pair although the run needs pairs, or the reverse; the message gives its number, from 1.
     """
+    from rationale.runs.answer import batched
     from rationale.runs.answers import compute, with_words
 
     texts, start = iter(texts), 1
     while part := list(islice(texts, window)):
         sides = [_sides(run, tokens, number) for number, tokens in enumerate(part, start)]
         with_words(run, (side for pair in sides for side in pair))
-        order = sorted((i for i, pair in enumerate(sides) if pair[0]), key=lambda i: sum(map(len, sides[i])))
+        asked, lengths = [i for i, pair in enumerate(sides) if pair[0]], [sum(map(len, pair)) for pair in sides]
         rows: dict[int, dict] = {}
-        for first in range(0, len(order), batch_size):
-            chosen = order[first : first + batch_size]
+        for chosen in batched(asked, lengths, most_texts=batch_size):
             computed = compute(run, [sides[i][0] for i in chosen], [sides[i][1] for i in chosen])
             rows |= {i: _row(run, one) for i, one in zip(chosen, computed, strict=True)}
         yield from (rows[i] if i in rows else _empty(run) for i in range(len(part)))
