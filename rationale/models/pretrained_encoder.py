@@ -156,10 +156,36 @@ class PretrainedEncoder(Encoder):
         self,
         inputs: Tensor,
         mask: Tensor,
-        dropout: Callable[[Tensor], Tensor],  # the transformer has its own
+        dropout: Callable[[Tensor], Tensor],
         z: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
-        """The states of a text whose embedded pieces are multiplied by the gates z [B, T] of their words."""
+        """The states of texts whose embedded pieces are multiplied by the gates of their words.
+
+        It packs the pieces of each text without gaps, and cuts them into windows. With a window of 4 and z = 0 at the
+        second word, of which one position stays, a text of 4 words and 7 pieces is read in 2 windows:
+
+            words           0  1          2  3
+            pieces          a  b ##c ##d  e  f ##g       inputs [T, P], P = 3; the rest is NO_PIECE
+            packed          a  b  e  f ##g               [N], N = 8, a multiple of the window; the rest is padding
+            windows  [CLS]  a  b  e  f  [SEP]            [2, 4 + 2]; the rest of the second window is padding
+                     [CLS] ##g [SEP]
+            states          a  b  e  f                   [T, S], of the first piece of each word
+
+        Parameters
+        ----------
+        inputs : long [B, T, P]
+            The pieces of each word, then `NO_PIECE`.
+        mask : bool [B, T]
+        dropout
+            Without effect: the transformer has its own.
+        z : [B, T] or None
+            Gates of the words. None: all words are read as they are.
+
+        Returns
+        -------
+        states [B, T, S], final [B, S]
+            The state of the first piece of each word, and the mean state of [CLS] over the windows of a text.
+        """
         is_piece = (inputs != NO_PIECE) & mask.unsqueeze(-1)  # [B, T, P]
         if z is not None:  # an unselected word keeps one position
             is_piece[..., 1:] &= (z != 0).unsqueeze(-1)
@@ -178,6 +204,9 @@ class PretrainedEncoder(Encoder):
         self, pieces: Tensor, word: Tensor, first: Tensor, z: Tensor | None = None, compact: bool = False
     ) -> tuple[Tensor, Tensor]:
         """What `read` gives in evaluation mode, from pieces that are packed already; no shape depends on a value.
+
+        So it can be exported as a graph. Where z = 0, the pieces of a word but the first are removed, and those behind
+        them move forward, as in the picture of `read`. The number of windows stays, and the last may hold no piece.
 
         Parameters
         ----------
@@ -212,18 +241,34 @@ class PretrainedEncoder(Encoder):
         return states_at(states, at), final
 
     def _in_windows(self, pieces: Tensor, real: Tensor, z: Tensor | None, width: int) -> tuple[Tensor, Tensor]:
-        """The states [B, N, S] of pieces [B, N], N a multiple of the width, and the mean state [B, S] of [CLS]."""
+        """The states of packed pieces, each text in K = N / width windows, with [CLS] and [SEP] around each window.
+
+        Parameters
+        ----------
+        pieces : long [B, N], N a multiple of the width
+        real : bool [B, N]
+            Which of them are pieces; they stand in front.
+        z : [B, N] or None
+            The gate of the word of each piece.
+        width : int
+            Pieces of a window.
+
+        Returns
+        -------
+        states [B, N, S], final [B, S]
+            `final` is the mean state of [CLS] over the windows that hold a piece, or over the first if none does.
+        """
         rows, size = pieces.shape
-        pieces, real = pieces.view(-1, width), real.view(-1, width)
-        ends = real.sum(1, keepdim=True)  # where [SEP] stands
+        pieces, real = pieces.view(-1, width), real.view(-1, width)  # [R, width], R = B K
+        ends = real.sum(1, keepdim=True)  # [R, 1]: where [SEP] stands
         at = torch.arange(width + 1, device=pieces.device)
         is_end = at == ends  # [R, width + 1]
         ids = nn.functional.pad(torch.where(real, pieces, self.filler), (0, 1), value=self.filler)
-        ids = nn.functional.pad(torch.where(is_end, self.last, ids), (1, 0), value=self.first)
-        attended = nn.functional.pad(real, (1, 1), value=False)
+        ids = nn.functional.pad(torch.where(is_end, self.last, ids), (1, 0), value=self.first)  # [R, width + 2]
+        attended = nn.functional.pad(real, (1, 1), value=False)  # [R, width + 2]
         attended[:, 0] = True
         attended[:, 1:] |= is_end
-        embedded = self.transformer.get_input_embeddings()(ids)
+        embedded = self.transformer.get_input_embeddings()(ids)  # [R, width + 2, E]
         if z is not None:
             gate = nn.functional.pad(z.view(-1, width), (1, 1))
             fixed = nn.functional.pad(is_end, (1, 0), value=True)  # [CLS] and [SEP] are always read
@@ -233,8 +278,8 @@ class PretrainedEncoder(Encoder):
         rounds = self.in_bfloat16 and self.training
         with multiplying_in_bfloat16(embedded.device) if rounds else nullcontext():
             states = self.transformer(inputs_embeds=embedded, attention_mask=attended.long()).last_hidden_state
-        states = states.to(embedded.dtype)
-        used = real.any(1).view(rows, -1, 1).to(states.dtype)  # windows that hold a piece
+        states = states.to(embedded.dtype)  # [R, width + 2, S]
+        used = real.any(1).view(rows, -1, 1).to(states.dtype)  # [B, K, 1]: windows that hold a piece
         used[:, 0] = 1
         final = (states[:, 0].view(rows, -1, self.output_size) * used).sum(1) / used.sum(1)
         return states[:, 1:-1].reshape(rows, size, -1), final
