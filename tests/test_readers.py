@@ -4,6 +4,7 @@ import gzip
 import io
 import json
 import lzma
+import random
 import tarfile
 from collections import Counter
 from pathlib import Path
@@ -132,6 +133,10 @@ def test_a_byte_that_a_wrong_decoding_lost_leaves_a_space():
     assert tokenise.repair("didn鈥檛 鈥?and 鈧?0") == "didn’t  and  0"
 
 
+def test_a_character_of_private_use_stands_for_the_bytes_that_gbk_has_for_it():
+    assert tokenise.repair("銈\ue76c儭銉\ue042偒 鎶曠\ue7c8 鏂版\ue7e9") == "アメリカ 投稿 新橋"
+
+
 CHINESE, JAPANESE, MIXED = (
     "这部电影很好，我非常喜欢。",
     "東京タワーの近くに泊まりました。",
@@ -147,6 +152,25 @@ def test_a_sound_text_is_not_repaired(text):
 @pytest.mark.parametrize("text", [CHINESE, JAPANESE])
 def test_a_chinese_or_japanese_text_keeps_its_characters(text):
     assert "".join(tokenise.split_words(text)) == text
+
+
+HANZI = [bytes([row, column]).decode("gb2312") for row in range(0xB0, 0xD7) for column in range(0xA1, 0xFF)]
+
+
+@pytest.mark.parametrize("length", [1, 2, 3, 4, 6])
+@pytest.mark.parametrize("end", ["", "?", "? ", "?!"])
+def test_a_short_text_of_common_hanzi_keeps_its_characters_also_before_a_question_mark(length, end):
+    choose = random.Random(length)
+    texts = ["".join(choose.choices(HANZI, k=length)) for _ in range(2000)] if length > 1 else HANZI
+    assert [text for text in texts if tokenise.repair(text + end) != text + end] == []
+
+
+QUESTIONS = ["什么?", "好吗?", "多少钱? 50?", "本当?", "谁?", "なぜ 何?", "Why 为什么?", "最高\ue415 猫\ue415"]
+
+
+@pytest.mark.parametrize("text", QUESTIONS)
+def test_a_question_in_chinese_or_japanese_keeps_its_characters(text):
+    assert "".join(tokenise.split_words(text)) == text.lower().replace(" ", "")
 
 
 def test_clitics_of_a_tokenised_text_come_apart_and_nothing_else_does():

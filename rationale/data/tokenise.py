@@ -51,8 +51,15 @@ _TOKEN = re.compile(
 )
 _ATTACHED = re.compile(rf"(?<=\w)({_CLITIC})")
 _HANZI = re.compile("[\u4e00-\u9fff]")
-_PRIVATE = re.compile("[\ue000-\uf8ff]")  # characters that GBK has for bytes without a meaning
-_NO_UTF_8 = re.compile("[\udc80-\udcff](?![\udc80-\udcff]*\\?)")  # a byte that is no UTF-8, and no `?` behind it
+_OF_GBK = str.maketrans(  # characters for private use, by which GBK has bytes that have a meaning in GB 18030
+    "\ue76c\ue7c7\ue7c8" + "".join(map(chr, range(0xE7E7, 0xE7F4))), "€ḿǹ〾⿰⿱⿲⿳⿴⿵⿶⿷⿸⿹⿺⿻"
+)
+_LOST = re.compile(  # a character of UTF-8 with a `?` in place of its last byte
+    "[\udcc2-\udcdf]\\?|[\udce0-\udcef][\udc80-\udcbf]\\?|[\udcf0-\udcf4][\udc80-\udcbf]{2}\\?"
+)
+_NO_UTF_8 = re.compile("[\udc80-\udcff]")
+_LETTER = re.compile("[A-Za-z]")
+_LONG = re.compile("[\u0800-\U0010ffff]")  # characters of three or four bytes
 _PLAIN = {  # typographic marks, including those of Windows code pages that were read as control characters
     **dict.fromkeys("’‘´\x91\x92", "'"),
     **dict.fromkeys("“”\x93\x94", '"'),
@@ -97,16 +104,22 @@ def split_clitics(text: str) -> str:
 def repair(text: str) -> str:
     """Repair a text of which UTF-8 bytes were decoded as GBK, the Chinese code page: "clich茅s" -> "clichés".
 
-    Every such mistake produces Chinese characters, and the bytes of these are UTF-8. A text without them, and one whose
-    bytes are not UTF-8, because it is Chinese or Japanese, is returned unchanged. (A few characters can be both: 茅台.)
-    If a byte was lost (a `?` stands in its place, or a character for private use), the character becomes a space.
+    Every such mistake produces Chinese characters, and the bytes of these are UTF-8, except where the last byte of a
+    character was lost, and a `?` stands in its place. Such a character becomes a space. A text without Chinese
+    characters, and one whose bytes are anything else, because it is Chinese or Japanese, is returned unchanged.
+
+    The bytes of a short Chinese text can be UTF-8 by chance, of letters with two bytes each: 什么 has those of "ʲô". So
+    if no character has more bytes, a text is repaired only if it has more ASCII letters than Chinese characters.
     """
-    if not _HANZI.search(text):
+    hanzi = _HANZI.findall(text)
+    if not hanzi:
         return text
-    raw = b"\x80".join(piece.encode("gb18030", "replace") for piece in text.split("€"))
-    if _NO_UTF_8.search(raw.decode("utf-8", "surrogateescape")) and not _PRIVATE.search(text):
+    pieces = text.split("€")  # the byte 80 in GBK
+    raw = b"\x80".join(piece.translate(_OF_GBK).encode("gb18030", "replace") for piece in pieces)
+    repaired = _LOST.sub(" ", raw.decode("utf-8", "surrogateescape"))
+    if _NO_UTF_8.search(repaired) or not (_LONG.search(repaired) or len(_LETTER.findall(text)) > len(hanzi)):
         return text
-    return raw.decode("utf-8", "replace").replace("\ufffd?", " ").replace("\ufffd", " ")
+    return repaired.replace("\ufffd", " ")
 
 
 @lru_cache(maxsize=1 << 17)  # most chunks between spaces occur repeatedly
