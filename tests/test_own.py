@@ -460,14 +460,70 @@ def test_a_rationale_is_spans_or_a_list_of_marks(tmp_path, why):
     assert found.rationale == (tuple(sign == "x" for sign in MARKS[why]) if MARKS[why] else None)
 
 
-@given(st.text(max_size=60), st.sampled_from(sorted(TOKENISERS)))
-def test_tokens_are_found_in_their_text_in_order(text, tokeniser):
+ODD = (
+    "Σ",
+    "ς",
+    "İ",
+    "ẞ",
+    "\x85",
+    "…",
+    "’",
+    "\u0301",
+    "\xa0",
+    "€",
+    "clich茅",
+    "n鈥檛",
+    "鈥?",
+    "銈\ue76c",
+    "好?",
+    " ",
+    "a",
+    ".",
+)
+
+
+@given(
+    st.text(max_size=60) | st.lists(st.sampled_from(ODD), max_size=20).map("".join), st.sampled_from(sorted(TOKENISERS))
+)
+def test_each_token_is_found_in_its_text_in_order(text, tokeniser):
     tokens = TOKENISERS[tokeniser](text)
     spans = token_spans(text, tokens)
     assert len(spans) == len(tokens) and all(0 <= start <= end <= len(text) for start, end in spans)
-    assert all(a[1] <= b[1] and a[0] <= b[1] for a, b in pairwise(spans))
+    assert all(a[1] <= b[1] and a[0] <= b[0] for a, b in pairwise(spans))
+    assert all(a[1] <= b[0] for a, b in pairwise(spans)) or re.search("[…\x85İ]", text), (
+        "which become several characters"
+    )
+    assert all(a < b for (a, b), token in zip(spans, tokens, strict=True) if token.strip())
     if text.isascii():
         assert [text[a:b].lower() for a, b in spans] == [token.lower() for token in tokens]
+
+
+@pytest.mark.parametrize("tokeniser", sorted(TOKENISERS))
+def test_words_in_greek_capitals_are_found_with_their_last_letter(tokeniser):
+    text = "Ο ΣΟΦΟΣ ΛΟΓΟΣ ὈΔΥΣΣΕΎΣ , ΣΊΣΥΦΟΣ"
+    assert [text[a:b] for a, b in token_spans(text, TOKENISERS[tokeniser](text))] == text.split()
+
+
+def test_words_that_were_repaired_are_found_with_the_characters_that_stood_for_them():
+    text = "The clich茅s, didn鈥檛 鈥?work"
+    spans = token_spans(text, TOKENISERS["words"](text))
+    assert [text[a:b] for a, b in spans] == ["The", "clich茅s", ",", "did", "n鈥檛", "work"]
+
+
+@pytest.mark.parametrize("text, tokeniser", [("Wait\x85 for it", "treebank"), ("Wait\x85for it", "spaces")])
+def test_words_beside_dots_that_a_tokeniser_leaves_out_are_found(text, tokeniser):
+    assert [text[a:b] for a, b in token_spans(text, TOKENISERS[tokeniser](text))] == ["Wait", "for", "it"]
+
+
+def test_a_token_of_another_text_has_an_empty_span():
+    text = "A ΣΟΦΟΣ film"
+    assert [text[a:b] for a, b in token_spans(text, ["a", "good", "σοφος", "film", "film"])] == [
+        "A",
+        "",
+        "ΣΟΦΟΣ",
+        "film",
+        "",
+    ]
 
 
 def test_neighbouring_words_of_a_rationale_are_one_span():

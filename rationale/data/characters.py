@@ -1,53 +1,63 @@
 """Where tokens stand in the text that they were split from: spans of characters."""
 
-from collections.abc import Sequence
-from difflib import SequenceMatcher
+from collections.abc import Iterable, Iterator, Sequence
 
-from rationale.data.tokenise import plain_mark
+from rationale.data.tokenise import plain_mark, repair, repaired_characters
 
 
 def token_spans(text: str, tokens: Sequence[str]) -> list[tuple[int, int]]:
     """For each token the characters [start, end) of the text that it was made of.
 
-    Tokenisers split at spaces and between marks, write typographic marks as plain ones and may write in lower case, so
-    without spaces text and tokens are the same characters. If a tokeniser has repaired a wrong decoding, they are not:
-    then the longest common pieces are matched, and a token without a counterpart has an empty span.
+    Tokenisers split at spaces and between marks, write typographic marks as plain ones, may write in lower case and may
+    repair a wrong decoding (`tokenise.repair`). If all this is done to the text, too, then text and tokens are the same
+    characters, but for spaces. A token that does not follow in the text has an empty span.
 
     Examples
     --------
     >>> token_spans("It isn’t good.", ["it", "is", "n't", "good", "."])
     [(0, 2), (3, 5), (5, 8), (9, 13), (13, 14)]
     """
-    signs, places = _signs(text)
-    pieces = ["".join(_signs(token)[0]) for token in tokens]
+    pieces = [_signs(token)[0] for token in tokens]
     joined = "".join(pieces)
-    if "".join(signs) == joined:
-        place_of: list[int | None] = list(places)
-    else:
-        place_of = [None] * len(joined)
-        matcher = SequenceMatcher(None, signs, list(joined), autojunk=False)
-        for i, j, length in matcher.get_matching_blocks():
-            place_of[j : j + length] = places[i : i + length]
+    signs, places = usual = _signs(text)
+    if signs != joined:
+        signs, places = next((form for form in _other_forms(text) if form[0] == joined), usual)
     spans, start, last = [], 0, 0
     for piece in pieces:
-        found = [place for place in place_of[start : start + len(piece)] if place is not None]
-        spans.append((found[0], found[-1] + 1) if found else (last, last))
-        start, last = start + len(piece), spans[-1][1]
+        found = signs.find(piece, start) if piece else -1
+        if found < 0:
+            spans.append((last, last))
+            continue
+        start = found + len(piece)
+        last = places[start - 1] + 1
+        spans.append((places[found], last))
     return spans
 
 
-def _signs(text: str) -> tuple[list[str], list[int]]:
+def _other_forms(text: str) -> Iterator[tuple[str, list[int]]]:
+    """The signs of a text and their places, for tokenisers that change more of it."""
+    if "\x85" in text:  # dots for some, and a space for others
+        yield _signs(text.replace("\x85", " "))
+    if repair(text) != text:
+        yield _placed_signs(repaired_characters(text))
+
+
+def _signs(text: str) -> tuple[str, list[int]]:
     """The characters of a text but for its spaces, as tokenisers write them in lower case, and their places."""
     if text.isascii():  # a character becomes one character, so the loop below would do the same, slowly
         places = [place for place, character in enumerate(text) if not character.isspace()]
-        return [*"".join(text.lower().split())], places
+        return "".join(text.lower().split()), places
+    return _placed_signs(enumerate(text))
+
+
+def _placed_signs(placed: Iterable[tuple[int, str]]) -> tuple[str, list[int]]:
     signs, places = [], []
-    for place, character in enumerate(text):
-        for sign in plain_mark(character).lower():
+    for place, character in placed:
+        for sign in plain_mark(character).lower().replace("ς", "σ"):  # which of the two depends on the word around it
             if not sign.isspace():
                 signs.append(sign)
                 places.append(place)
-    return signs, places
+    return "".join(signs), places
 
 
 def merged(spans: Sequence[tuple[int, int]], chosen: Sequence[bool], text: str) -> list[tuple[int, int]]:

@@ -1,7 +1,7 @@
 """From raw text to tokens, by the rules in `TOKENISERS`; every corpus names its tokeniser."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from itertools import chain, islice
 from unicodedata import category
@@ -114,12 +114,32 @@ def repair(text: str) -> str:
     hanzi = _HANZI.findall(text)
     if not hanzi:
         return text
-    pieces = text.split("€")  # the byte 80 in GBK
-    raw = b"\x80".join(piece.translate(_OF_GBK).encode("gb18030", "replace") for piece in pieces)
-    repaired = _LOST.sub(" ", raw.decode("utf-8", "surrogateescape"))
+    repaired = _LOST.sub(" ", _bytes(text).decode("utf-8", "surrogateescape"))
     if _NO_UTF_8.search(repaired) or not (_LONG.search(repaired) or len(_LETTER.findall(text)) > len(hanzi)):
         return text
     return repaired.replace("\ufffd", " ")
+
+
+def repaired_characters(text: str) -> Iterator[tuple[int, str]]:
+    """The characters of a repaired text, each behind its place in the text, where the character with its first byte is.
+
+        "clich茅s" -> (0, "c"), (1, "l"), (2, "i"), (3, "c"), (4, "h"), (5, "é"), (6, "s")
+
+    A character that was lost is several spaces.
+    """
+    raw = [_bytes(character) for character in text]
+    places = [place for place, part in enumerate(raw) for _ in part]
+    decoded = b"".join(raw).decode("utf-8", "surrogateescape")
+    first = 0
+    for character in _LOST.sub(lambda lost: " " * len(lost[0]), decoded):
+        yield places[first], " " if character == "\ufffd" else character
+        first += len(character.encode())
+
+
+def _bytes(text: str) -> bytes:
+    """The bytes of GBK for a text."""
+    pieces = text.split("€")  # which is the byte 80
+    return b"\x80".join(piece.translate(_OF_GBK).encode("gb18030", "replace") for piece in pieces)
 
 
 @lru_cache(maxsize=1 << 17)  # most chunks between spaces occur repeatedly
