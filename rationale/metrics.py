@@ -205,7 +205,7 @@ def auprc(scores: Sequence[Tensor], gold: Sequence[Tensor]) -> dict[str, float]:
     Parameters
     ----------
     scores : list of [T_i]
-        Real numbers, e.g. P(Z != 0) of each token.
+        Real numbers, e.g. P(Z != 0) of each token, or log P(Z != 0), which can be -inf.
     gold : list of bool [T_i]
 
     Returns
@@ -232,7 +232,8 @@ def auprc(scores: Sequence[Tensor], gold: Sequence[Tensor]) -> dict[str, float]:
         if not flags.any():
             continue
         order = values.argsort(descending=True)
-        last = torch.cat([values[order].diff() != 0, flags.new_ones(1)])  # of the tokens with the same score
+        ranked = values[order]
+        last = torch.cat([ranked[1:] != ranked[:-1], flags.new_ones(1)])  # of the tokens with the same score
         matched = flags[order].double().cumsum(0)[last]
         chosen = torch.arange(1, len(values) + 1, dtype=torch.float64)[last]
         precision = torch.cat([matched.new_ones(1), matched / chosen])

@@ -259,6 +259,16 @@ def test_the_areas_are_those_of_scikit_learn_also_with_ties():
     assert list(actual.values()) == pytest.approx(expected, rel=1e-12), f"{actual}, scikit-learn {expected}"
 
 
+@pytest.mark.parametrize("infinite, finite", [
+    ([1.0, -math.inf, -math.inf], [1.0, -9.0, -9.0]),
+    ([math.inf, math.inf, 0.0], [9.0, 9.0, 0.0]),
+])  # fmt: skip
+@pytest.mark.parametrize("gold", ["100", "010", "001", "011"])
+def test_infinite_scores_that_are_equal_share_a_rank(infinite, finite, gold):
+    actual, expected = (metrics.auprc([torch.tensor(values)], [flags(gold)]) for values in (infinite, finite))
+    assert actual == expected
+
+
 # --- inputs from which nothing can be measured -------------------------------------------------------------------
 
 
