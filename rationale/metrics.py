@@ -29,16 +29,30 @@ def balanced_accuracy(right: Tensor, target: Tensor) -> tuple[float, float]:
     tuple of float
         The score in [0, 1], and its standard error for fixed numbers of texts per class; NaN if a class has one text.
 
+    Raises
+    ------
+    ValueError
+        If there is no answer, or if the shapes differ.
+
     Examples
     --------
     >>> score, error = balanced_accuracy(torch.tensor([1, 1, 1, 0, 1, 0]), torch.tensor([0, 0, 0, 0, 1, 1]))
     >>> round(score, 3)
     0.625
     """
+    _require_predictions("balanced_accuracy", right, target)
     of_class = [right[target == label].double() for label in target.unique()]
     score = torch.stack([part.mean() for part in of_class]).mean().item()
     variance = sum((part.var() / len(part)).item() if len(part) > 1 else float("nan") for part in of_class)
     return score, variance**0.5 / len(of_class)
+
+
+def _require_predictions(measure: str, predicted: Tensor, target: Tensor) -> None:
+    """Refuse predictions that are not as many as the targets, and none at all."""
+    if predicted.shape[:1] != target.shape:
+        raise ValueError(f"{len(predicted)} predictions for {len(target)} targets")
+    if not len(target):
+        raise ValueError(f"{measure}: got no predictions, accepted is 1 or more")
 
 
 def rationale_scores(selected: Sequence[Tensor], gold: Sequence[Tensor]) -> dict[str, float]:
@@ -91,13 +105,15 @@ def rationale_scores(selected: Sequence[Tensor], gold: Sequence[Tensor]) -> dict
     return scores | {f"{name}_macro": float(value) for name, value in zip(names, macro, strict=True)}
 
 
-def _require_pairs(selected: Sequence[Tensor], gold: Sequence[Tensor]) -> None:
+def _require_pairs(
+    selected: Sequence[Tensor], gold: Sequence[Tensor], lists: str = "gold rationales", items: str = "gold flags"
+) -> None:
     """Refuse lists, or the tensors of a text, that differ in length."""
     if len(selected) != len(gold):
-        raise ValueError(f"{len(selected)} selections for {len(gold)} gold rationales")
+        raise ValueError(f"{len(selected)} selections for {len(gold)} {lists}")
     for i, (chosen, annotated) in enumerate(zip(selected, gold, strict=True)):
         if chosen.shape != annotated.shape:
-            raise ValueError(f"text {i}: {len(chosen)} gates for {len(annotated)} gold flags")
+            raise ValueError(f"text {i}: {len(chosen)} gates for {len(annotated)} {items}")
 
 
 def token_iou(selected: Sequence[Tensor], gold: Sequence[Tensor]) -> dict[str, float]:
@@ -257,7 +273,13 @@ def class_scores(predicted: Tensor, target: Tensor) -> dict[str, float]:
     Parameters
     ----------
     predicted, target : long [N], N >= 1
+
+    Raises
+    ------
+    ValueError
+        If there is no prediction, or if the shapes differ.
     """
+    _require_predictions("class_scores", predicted, target)
     classes = torch.cat([predicted, target]).unique()
     is_predicted, is_target = (labels.unsqueeze(1) == classes for labels in (predicted, target))  # [N, C]
     f1 = 2 * (is_predicted & is_target).sum(0) / (is_predicted.sum(0) + is_target.sum(0))
@@ -282,12 +304,19 @@ def blind_precision(gold: Sequence[Tensor], budget: float) -> dict[str, float]:
         random_words; random_span (k consecutive words, with all positions equally probable, so that words near the ends
         of a text are in fewer spans); first_words; last_words. The dict is empty if no text has a gold token.
 
+    Raises
+    ------
+    ValueError
+        If the budget is outside its range.
+
     Examples
     --------
     >>> gold = [torch.tensor([False, False, False, True, True])]
     >>> blind_precision(gold, budget=0.4)
     {'random_words': 0.4, 'random_span': 0.375, 'first_words': 0.0, 'last_words': 1.0}
     """
+    if not 0 < budget <= 1:
+        raise ValueError(f"budget: got {budget}, accepted are numbers in (0, 1]")
     num_matched, num_selected = torch.zeros(4, dtype=torch.float64), 0
     for flags in (flags.double() for flags in gold if flags.any()):
         k = max(1, round(budget * len(flags)))
@@ -329,9 +358,25 @@ def selected_by_label(word_labels: list[Tensor], selected: list[Tensor], num_lab
     ----------
     word_labels : list of long [T_i], in [0, num_labels)
     selected : list of bool [T_i]
+
+    Raises
+    ------
+    ValueError
+        If the lists or a pair of tensors differ in length, or if a label is outside its range.
     """
+    _require_pairs(selected, word_labels, "lists of word labels", "word labels")
+    if not selected:
+        return torch.zeros(num_labels, dtype=torch.long)
     labels, chosen = torch.cat(word_labels), torch.cat(selected)
+    _require_range("word_labels", "labels", labels, num_labels)
     return torch.bincount(labels[chosen], minlength=num_labels)
+
+
+def _require_range(argument: str, what: str, numbers: Tensor, end: int) -> None:
+    """Refuse whole numbers outside [0, end)."""
+    if len(numbers) and not (0 <= numbers.min() and numbers.max() < end):
+        seen = f"{numbers.min().item()} to {numbers.max().item()}"
+        raise ValueError(f"{argument}: got {what} from {seen}, accepted are 0 to {end - 1}")
 
 
 def confusion(predicted: Tensor, target: Tensor, num_classes: int) -> Tensor:
@@ -344,10 +389,8 @@ def confusion(predicted: Tensor, target: Tensor, num_classes: int) -> Tensor:
     """
     if predicted.shape != target.shape:
         raise ValueError(f"{len(predicted)} predictions for {len(target)} targets")
-    for name, classes in (("predicted", predicted), ("target", target)):
-        if len(classes) and not (0 <= classes.min() and classes.max() < num_classes):
-            seen = f"{classes.min().item()} to {classes.max().item()}"
-            raise ValueError(f"{name}: got classes from {seen}, accepted are 0 to {num_classes - 1}")
+    _require_range("predicted", "classes", predicted, num_classes)
+    _require_range("target", "classes", target, num_classes)
     flat = torch.bincount(target * num_classes + predicted, minlength=num_classes**2)
     return flat.view(num_classes, num_classes)
 
@@ -372,7 +415,7 @@ def calibration_error(probabilities: Tensor, target: Tensor, num_bins: int = 15)
     Raises
     ------
     ValueError
-        If there is no prediction.
+        If there is no prediction, or if there are not as many as targets.
 
     Examples
     --------
@@ -380,8 +423,7 @@ def calibration_error(probabilities: Tensor, target: Tensor, num_bins: int = 15)
     >>> round(calibration_error(sure, torch.tensor([0] * 7 + [1] * 3)), 3)  # the confidence is 90 %, the accuracy 70 %
     0.2
     """
-    if not len(target):
-        raise ValueError("calibration_error: got no predictions, accepted is 1 or more")
+    _require_predictions("calibration_error", probabilities, target)
     confidence, predicted = probabilities.double().max(1)
     bins = (confidence * num_bins).ceil().long().clamp(1, num_bins) - 1  # (0, 1 / num_bins] is bin 0
     differences = confidence - (predicted == target).double()
@@ -430,7 +472,7 @@ def bleu(generated: Sequence[str], references: Sequence[Sequence[str]]) -> dict[
     Raises
     ------
     ValueError
-        If there is no text, or if the lists differ in length.
+        If there is no text, if the lists differ in length, or if a text has no reference.
     """
     _require_texts(generated, references)
     sacrebleu = optional("sacrebleu.metrics", "BLEU", "generation")
@@ -443,6 +485,10 @@ def _require_texts(generated: Sequence[str], references: Sequence[Sequence[str]]
     if not generated or len(generated) != len(references):
         numbers = f"{len(generated)} generated texts for {len(references)} lists of references"
         raise ValueError(f"got {numbers}, accepted are as many lists as texts, 1 or more")
+    for i, texts in enumerate(references):
+        if isinstance(texts, str) or not texts:
+            seen = "a text as references" if texts else "no reference"
+            raise ValueError(f"text {i}: got {seen}, accepted is a list of 1 or more texts")
 
 
 def rouge(generated: Sequence[str], references: Sequence[Sequence[str]]) -> dict[str, float]:
@@ -454,6 +500,11 @@ def rouge(generated: Sequence[str], references: Sequence[Sequence[str]]) -> dict
     ----------
     generated : [N] texts
     references : [N] lists of texts
+
+    Raises
+    ------
+    ValueError
+        If there is no text, if the lists differ in length, or if a text has no reference.
     """
     return _rouge(generated, references, "fmeasure")
 

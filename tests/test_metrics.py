@@ -271,6 +271,8 @@ def test_infinite_scores_that_are_equal_share_a_rank(infinite, finite, gold):
 
 # --- inputs from which nothing can be measured -------------------------------------------------------------------
 
+NO_CLASS = torch.zeros(0, dtype=torch.long)
+
 
 @pytest.mark.parametrize("measure, message", [
     (lambda: metrics.agreement([flags("1")], [flags("10")]), "lengths differ"),
@@ -280,6 +282,21 @@ def test_infinite_scores_that_are_equal_share_a_rank(infinite, finite, gold):
     (lambda: metrics.rouge(["a"], []), "1 generated texts for 0 lists"),
     (lambda: metrics.calibration_error(torch.zeros(0, 2), torch.zeros(0, dtype=torch.long)), "no predictions"),
     (lambda: metrics.auprc([torch.tensor([math.nan])], [flags("1")]), "text 0: a score is not a number"),
+    (lambda: metrics.bleu(["a", "b"], [["a"], []]), "text 1: got no reference, accepted is a list of 1 or more"),
+    (lambda: metrics.rouge(["a"], [[]]), "text 0: got no reference, accepted is a list of 1 or more"),
+    (lambda: metrics.rouge_of_75_bytes(["a"], ["abc"]), "text 0: got a text as references, accepted is a list"),
+    (lambda: metrics.class_scores(torch.tensor([0, 1]), torch.tensor([0])), "2 predictions for 1 targets"),
+    (lambda: metrics.class_scores(NO_CLASS, NO_CLASS), "class_scores: got no predictions, accepted is 1 or more"),
+    (lambda: metrics.balanced_accuracy(torch.ones(2), torch.tensor([0])), "2 predictions for 1 targets"),
+    (lambda: metrics.balanced_accuracy(torch.ones(0), NO_CLASS), "balanced_accuracy: got no predictions"),
+    (lambda: metrics.calibration_error(torch.ones(2, 1), torch.tensor([0])), "2 predictions for 1 targets"),
+    (lambda: metrics.calibration_error(torch.zeros(1, 2), NO_CLASS), "1 predictions for 0 targets"),
+    (lambda: metrics.blind_precision([flags("10")], 2), r"budget: got 2, accepted are numbers in \(0, 1\]"),
+    (lambda: metrics.blind_precision([flags("10")], 0.0), "budget: got 0.0"),
+    (lambda: metrics.blind_precision([], math.nan), "budget: got nan"),
+    (lambda: metrics.selected_by_label([torch.tensor([1])], []), "0 selections for 1 lists of word labels"),
+    (lambda: metrics.selected_by_label([torch.tensor([1])], [flags("10")]), "text 0: 2 gates for 1 word labels"),
+    (lambda: metrics.selected_by_label([torch.tensor([5])], [flags("1")]), "word_labels: got labels from 5 to 5"),
 ])  # fmt: skip
 def test_what_cannot_be_measured_is_refused_in_a_sentence(measure, message):
     with pytest.raises(ValueError, match=message):
@@ -288,3 +305,7 @@ def test_what_cannot_be_measured_is_refused_in_a_sentence(measure, message):
 
 def test_no_texts_agree():
     assert metrics.agreement([], []) == 1.0
+
+
+def test_no_texts_have_no_word_of_any_label():
+    assert metrics.selected_by_label([], [], num_labels=3).tolist() == [0, 0, 0]
