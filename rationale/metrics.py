@@ -4,6 +4,7 @@ All functions take the values of a batch or of a whole split. A *micro* score is
 *macro* score is an average over texts. The file is long because it is a list: no measure depends on another.
 """
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 
 import torch
@@ -187,8 +188,7 @@ def span_iou_f1(selected: Sequence[Tensor], gold: Sequence[Tensor], threshold: f
     for chosen, annotated in zip(selected, gold, strict=True):
         if annotated.any():
             ours, theirs = _spans(chosen).tolist(), _spans(annotated).tolist()
-            matched = sum(any(_span_iou(span, other) >= threshold for other in theirs) for span in ours)
-            rows.append((matched, len(ours), len(theirs)))
+            rows.append((_num_matched(ours, theirs, threshold), len(ours), len(theirs)))
     if not rows:
         return {}
     counts = torch.tensor(rows, dtype=torch.float64).T
@@ -202,6 +202,13 @@ def span_iou_f1(selected: Sequence[Tensor], gold: Sequence[Tensor], threshold: f
 def _spans(flags: Tensor) -> Tensor:
     """Start and end of each maximal sequence of True, [start, end): long [number of spans, 2]."""
     return torch.cat([flags.new_zeros(1), flags, flags.new_zeros(1)]).long().diff().nonzero().view(-1, 2)
+
+
+def _num_matched(spans: list[list[int]], gold: list[list[int]], threshold: float) -> int:
+    """How many spans match one of the gold spans; as both are in order, only those that overlap are compared."""
+    starts, ends = zip(*gold, strict=True)
+    overlapping = ((span, gold[bisect_right(ends, span[0]) : bisect_left(starts, span[1])]) for span in spans)
+    return sum(any(_span_iou(span, other) >= threshold for other in others) for span, others in overlapping)
 
 
 def _span_iou(one: list[int], other: list[int]) -> float:

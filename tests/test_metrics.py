@@ -230,17 +230,27 @@ def test_span_f1_counts_the_spans_that_overlap_by_half():
 
 def test_span_matches_are_those_of_a_plain_loop_over_sets():
     generator = torch.Generator().manual_seed(0)
-    for _ in range(50):
-        one, other = (torch.rand(12, generator=generator) < 0.5 for _ in range(2))
-        other[0] = True
+    for number in range(200):
+        threshold, rates = (0.1, 0.5, 0.6, 1.0)[number % 4], (0.2, 0.5, 0.9)
+        length = (12, 60)[number % 2]
+        one, other = (torch.rand(length, generator=generator) < rates[number % size] for size in (2, 3))
+        other[number % 12] = True
 
         def spans(chosen):
             text = "".join("1" if flag else " " for flag in chosen.tolist())
             return [set(range(match.start(), match.end())) for match in re.finditer("1+", text)]
 
-        matched = sum(any(len(a & b) / len(a | b) >= 0.5 for b in spans(other)) for a in spans(one))
+        matched = sum(any(len(a & b) / len(a | b) >= threshold for b in spans(other)) for a in spans(one))
         expected = matched / max(1, len(spans(one)))
-        assert metrics.span_iou_f1([one], [other])["span_precision"] == pytest.approx(expected)
+        assert metrics.span_iou_f1([one], [other], threshold)["span_precision"] == pytest.approx(expected)
+
+
+def test_only_spans_that_overlap_are_compared(monkeypatch):
+    compare, compared = metrics._span_iou, []
+    monkeypatch.setattr(metrics, "_span_iou", lambda *spans: compared.append(spans) or compare(*spans))
+    selected, gold = (torch.rand(400, generator=torch.Generator().manual_seed(seed)) < 0.5 for seed in (1, 2))
+    metrics.span_iou_f1([selected], [gold], threshold=0.9)
+    assert all(one[0] < other[1] and other[0] < one[1] for one, other in compared)
 
 
 def test_the_areas_are_those_of_scikit_learn_also_with_ties():
