@@ -63,6 +63,15 @@ def highlight_ansi(
     return "\n".join(" ".join(line) for line in lines)
 
 
+def as_floats(values) -> np.ndarray:
+    """The numbers of a tensor of any type, on any device, with or without a gradient, or of a sequence: float64."""
+    if isinstance(values, torch.Tensor):
+        return values.detach().cpu().double().numpy()
+    if isinstance(values, list | tuple):
+        values = [as_floats(value) if isinstance(value, torch.Tensor) else value for value in values]
+    return np.asarray(values, dtype=float)
+
+
 def check_tokens(tokens: Sequence[str], z, gold) -> list[tuple[str, float, bool]]:
     """(token, gate value, whether the token is in the gold rationale) for each token.
 
@@ -71,7 +80,7 @@ def check_tokens(tokens: Sequence[str], z, gold) -> list[tuple[str, float, bool]
     ValueError
         If the lengths differ, or a value is NaN or lies outside [0, 1].
     """
-    values = np.asarray(z.detach().cpu() if isinstance(z, torch.Tensor) else z, dtype=float).ravel()
+    values = as_floats(z).ravel()
     marks = [False] * len(tokens) if gold is None else [bool(mark) for mark in gold]
     if not len(tokens) == len(values) == len(marks):
         lengths = f"{len(tokens)}, {len(values)} and {len(marks)}"

@@ -432,6 +432,24 @@ def test_empty_text_is_empty():
     assert figures.highlight_html([], []).endswith("</div>")
 
 
+NUMBERS = {
+    "bfloat16": torch.tensor([0.0, 0.5], dtype=torch.bfloat16),
+    "float16": torch.tensor([0.0, 0.5], dtype=torch.float16),
+    "a gradient": torch.tensor([0.0, 0.5], requires_grad=True),
+    "a list of tensors": [torch.tensor(0.0, requires_grad=True), torch.tensor(0.5, dtype=torch.bfloat16)],
+}
+
+
+@pytest.mark.parametrize("kind", NUMBERS)
+def test_tensors_of_every_type_are_drawn_and_highlighted_as_their_numbers(kind):
+    assert figures.highlight_ansi(["a", "b"], NUMBERS[kind], color=False) == "a [b]"
+    assert figures.highlight_html(["a", "b"], NUMBERS[kind]) == figures.highlight_html(["a", "b"], [0.0, 0.5])
+    _, ax = figures.new_figure()
+    figures.draw_rate_histogram(NUMBERS[kind], ax)
+    figures.draw_history({"dev_accuracy": NUMBERS[kind]}, None, ax)
+    assert ax.lines[-1].get_ydata().tolist() == [0.0, 0.5]
+
+
 @pytest.mark.parametrize("highlight", [figures.highlight_html, figures.highlight_ansi])
 def test_highlighting_refuses_wrong_lengths_and_values(highlight):
     with pytest.raises(ValueError, match="lengths 2, 1 and 2"):

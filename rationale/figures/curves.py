@@ -29,6 +29,7 @@ from rationale.figures.look import (
     use_percent_ticks,
 )
 from rationale.figures.words import in_words
+from rationale.highlight import as_floats
 
 
 @apply_style
@@ -289,10 +290,9 @@ def draw_history(history: Mapping, target: float | None, ax: Axes, title: str = 
     scores = [name for name in names if score in name and name not in rates]
     is_error = "mse" in score
     right = ax.twinx() if is_error and rates else ax
-    epoch = history["epoch"] if "epoch" in names else np.arange(1, 1 + len(history[names[0]]))
-    epoch = np.asarray(epoch, dtype=float)
+    epoch = as_floats(history["epoch"] if "epoch" in names else range(1, 1 + len(history[names[0]])))
     for i, name in enumerate(scores + rates):
-        values = np.asarray(history[name], dtype=float)
+        values = as_floats(history[name])
         known = np.isfinite(values)
         if known.any():
             (right if name in scores else ax).plot(

@@ -13,7 +13,6 @@ from typing import NamedTuple
 
 import matplotlib
 import numpy as np
-import torch
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
@@ -21,6 +20,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from rationale.errors import optional
 from rationale.figures.narrow import WIDTH, narrowed
+from rationale.highlight import as_floats
 
 # Okabe and Ito's palette: its colours can be distinguished with any of the common forms of colour blindness.
 BLUE, ORANGE, GREEN, RED, PURPLE, SKY, YELLOW = (
@@ -298,9 +298,7 @@ def check_numbers(values, name: str) -> np.ndarray:
     ValueError
         If a value is NaN.
     """
-    if isinstance(values, torch.Tensor):
-        values = values.detach().cpu()
-    array = np.asarray(values, dtype=float)
+    array = as_floats(values)
     if np.isnan(array).any():
         raise ValueError(f"{name}: {np.isnan(array).sum()} of {array.size} values are NaN; numbers are accepted")
     return array
