@@ -4,6 +4,7 @@ import io
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -460,6 +461,8 @@ def test_tokens_of_the_treebank_come_back_unchanged():
 def test_a_pair_is_refused_by_a_run_on_texts(scored):
     with pytest.raises(BadInput, match=r"text 2: \|\|\| stands between the sentences of a pair"):
         list(predict(load_run(scored), [["a"], ["a", "|||", "b"]]))
+    with pytest.raises(BadInput, match="text 2: a pair; accepted are single texts"):
+        list(predict(load_run(scored), [["a"], (["a"], ["b"])]))
 
 
 def test_an_answer_without_a_selected_word_says_that_it_depends_on_none():
@@ -604,6 +607,25 @@ def test_words_of_both_sides_count_as_unknown_and_each_side_is_split_by_itself(p
     assert "no word of this text is known" in told(capsys, paired, "--text", "wug ||| blick")[1]
     row = json.loads(told(capsys, paired, "--jsonl", "--text", "A man sat. ||| A man sits .")[1])
     assert row["tokens"][-2:] == ["sat", "."] and row["hypothesis"][-2:] == ["sits", "."]
+
+
+PAIRS = [("a dog", "the cat"), ("a ||| dog", "the man ||| runs"), ("a man runs now", "||| the cat"), (" ", "|||")]
+
+
+@pytest.mark.parametrize("tokeniser", ["treebank", "words"])
+def test_the_texts_of_a_table_of_pairs_may_hold_the_mark_between_them(paired, capsys, monkeypatch, tmp_path, tokeniser):
+    run = replace(load_run(paired), tokeniser=tokeniser)
+    monkeypatch.setattr("rationale.runs.saved.load_run", lambda _: run)
+    table = tmp_path / "pairs.csv"
+    table.write_text("text,second\n" + "".join(f"{first},{second}\n" for first, second in PAIRS))
+    code, out, err = told(capsys, paired, "--file", str(table), "--jsonl")
+    assert (code, err) == (0, "")
+    for row, answer in zip(map(json.loads, out.splitlines()), run(PAIRS), strict=True):
+        assert (tuple(row["tokens"]), tuple(row.get("hypothesis", ()))) == (answer.tokens, answer.second_tokens)
+        assert row["label"] == answer.label
+    for form in ((), ("--csv",), ("--spans",)):
+        code, out, err = told(capsys, paired, "--file", str(table), *form)
+        assert (code, err) == (0, "") and out
 
 
 @pytest.mark.parametrize("text", ["a dog", "||| a dog", "a dog |||", "a ||| dog ||| runs"])

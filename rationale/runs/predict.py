@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from rationale.data.files import BYTE_ORDER_MARK, decoded
-from rationale.data.tokenise import BETWEEN
+from rationale.data.tokenise import BETWEEN, TOKENISERS
 from rationale.digests import not_a_named_pipe
 from rationale.errors import BadInput, command, printable, shown
 
@@ -31,7 +31,10 @@ if TYPE_CHECKING:
 WINDOW = 1024  # texts that are in memory at a time
 
 
-def predict(run, texts: Iterable[list[str]], batch_size: int = 64, window: int = WINDOW) -> Iterator[dict]:
+Pair = tuple[list[str], list[str]]  # the tokens of the sentences of a pair
+
+
+def predict(run, texts: Iterable[list[str] | Pair], batch_size: int = 64, window: int = WINDOW) -> Iterator[dict]:
     """Yield one dict per text: tokens, z, prediction (class or scores), probabilities, unknown words.
 
     For a run on pairs, the dict also has `hypothesis`, and z is a matrix with one row per word of `tokens`, or None for
@@ -40,10 +43,10 @@ def predict(run, texts: Iterable[list[str]], batch_size: int = 64, window: int =
     Parameters
     ----------
     run : answers.SavedRun
-    texts : lists of tokens
+    texts : lists of tokens, or pairs of lists of tokens
         An empty one gets an empty answer, whose prediction is None. A word that is not in the vocabulary is looked up
-        in its other spellings (lower case, treebank brackets and quotes), as word vectors were in training. A pair has
-        `BETWEEN` between its two sentences.
+        in its other spellings (lower case, treebank brackets and quotes), as word vectors were in training. A pair may
+        also be one list, with `BETWEEN` between its two sentences.
     batch_size : int
         The most texts that are predicted at a time; fewer where they are long, see `answer.batched`.
     window : int
@@ -71,10 +74,15 @@ def predict(run, texts: Iterable[list[str]], batch_size: int = 64, window: int =
         start += len(part)
 
 
-def _sides(run, tokens: list[str], number: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _sides(run, tokens: list[str] | Pair, number: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """A text and (), or both sentences of a pair, each behind NULL; two empty ones for a text without words."""
     from rationale.data.pairs import NULL
 
+    if len(tokens) == 2 and not any(isinstance(side, str) for side in tokens):
+        if not run.of_pairs:
+            raise BadInput(f"text {number}: a pair; accepted are single texts")
+        first, second = tokens
+        return ((NULL, *first), (NULL, *second)) if first and second else ((), ())
     if not run.of_pairs:
         if BETWEEN in tokens:
             between = f"{BETWEEN} stands between the sentences of a pair"
@@ -245,11 +253,10 @@ def main(arguments: list[str] | None = None) -> int:
     if options.file is not None and _is_read_twice(options.file):  # a mistake is found before anything is written
         labels = []  # those that are named by --label
         for number, (text, label) in enumerate(_rows(options, run), start=1):
-            line = _as_line(text)
             if options.label:
                 labels.append(label)
-            if run.of_pairs or BETWEEN in line:  # a single text without it is accepted
-                _sides(run, run.tokens(line), number)
+            if isinstance(text, str) and (run.of_pairs or BETWEEN in text):  # what else there is is accepted
+                _sides(run, run.tokens(text), number)
         if options.label and run.gives_classes:
             print(written_answers.note_of_labels(options.label, labels, run.outputs), end="", file=sys.stderr)
     if str(options.file) == "-" and sys.stdin is not None and sys.stdin.isatty():
@@ -258,7 +265,7 @@ def main(arguments: list[str] | None = None) -> int:
     if options.csv or options.html or options.spans:
         lines = _written(options, run, given, window)
     else:
-        rows = predict(run, (run.tokens(_as_line(text)) for text, _ in given), window=window)
+        rows = predict(run, (_tokens(run, text) for text, _ in given), window=window)
         if options.jsonl:
             kept = written_answers.kept_rows(options.file, options.keep)
             lines = map(_as_json, written_answers.with_kept(rows, kept))
@@ -288,11 +295,12 @@ def _refuse_unused(options: argparse.Namespace) -> None:
         raise BadInput(f"--{forms[0]}: only for answers to texts, and --export gives none")
 
 
-def _as_line(text: str | tuple[str, str]) -> str:
-    """A text, or a pair as one text; a pair of which a side is blank is a text without words."""
+def _tokens(run, text: str | tuple[str, str]) -> list[str] | Pair:
+    """The tokens of a text, or of both sentences of a pair, in which `BETWEEN` is no mark."""
     if isinstance(text, str):
-        return text
-    return f" {BETWEEN} ".join(text) if all(side.strip() for side in text) else ""
+        return run.tokens(text)
+    first, second = map(TOKENISERS[run.tokeniser], text)
+    return first, second
 
 
 def _rows(options, run) -> Iterator["Labelled"]:
