@@ -46,6 +46,7 @@ from rationale.data.pairs import NULL
 from rationale.data.read import read_alignment
 from rationale.runs import claims, results_folder, validated
 from rationale.runs.fit import save_own
+from rationale.statistics import wilson_interval
 from rationale.training.settings import AlignmentSettings
 
 # %%
@@ -155,8 +156,9 @@ if baseline is not None:
 
 # %% tags=["check"]
 right, test_labels = scores["test"]["accuracy"], [e.label for e in splits["test"]]
-half, majority = 1.96 * result.evaluations["test"].standard_error, max(np.bincount(test_labels)) / len(test_labels)
-print(f"test accuracy {right:.1%} ± {half:.1%} (95 %), {len(test_labels):,} pairs; most frequent class {majority:.1%}")
+majority, (low, high) = max(np.bincount(test_labels)) / len(test_labels), wilson_interval(right, len(test_labels))
+print(f"test accuracy {right:.1%} ({low:.1%} to {high:.1%}), {len(test_labels):,} pairs")
+print(f"The most frequent class is the right answer for {majority:.1%} of them.")
 trained = sum(value.numel() for value in result.model.parameters())
 print(f"We have trained {trained:,} parameters.")
 paper_size = {"hardkuma": 462_400, "recurrent": 3_269_800} | dict.fromkeys(nn.MAPPINGS, 382_000)

@@ -49,6 +49,7 @@ from rationale.metrics import confusion
 from rationale.runs import claims, faithfulness, onnx_reader, results_folder, validated
 from rationale.runs.committed import TRANSFORMER_START, reference_folder
 from rationale.runs.fit import save_own
+from rationale.statistics import wilson_interval
 from rationale.training.settings import OwnTextSettings
 
 # %%
@@ -216,11 +217,13 @@ figures.show_table(pd.DataFrame({name: scores[name] for name in ("dev", "test")}
 
 # %%
 score = result.model.head.chosen_by
-half, score_in_words = 1.96 * result.evaluations["test"].chosen_error, score.replace("_", " ")
+on_test, num_test, score_in_words = scores["test"][score], len(splits["test"]), score.replace("_", " ")
+half = 1.96 * result.evaluations["test"].chosen_error
+low, high = wilson_interval(on_test, num_test) if score == "accuracy" else (on_test - half, on_test + half)
 models = {baseline.name: (baseline.metrics, 1.0), p.model: (scores, scores["test"]["rate_selected"])}
 beside = {name: [part["dev"][score], part["test"][score], rate] for name, (part, rate) in models.items()}
 of = figures.in_words(p.model)
-print(f"test {score_in_words} of {of}: {scores['test'][score]:.3g} ± {half:.2g}, {len(splits['test']):,} texts")
+print(f"test {score_in_words} of {of}: {on_test:.3g} ({low:.3g} to {high:.3g}), {num_test:,} texts")
 print(f"test {score_in_words} of {baseline.name}: {baseline.metrics['test'][score]:.3g}")
 columns = [f"{score_in_words}, {split}" for split in ("dev", "test")] + ["share of words"]
 figures.show_table(pd.DataFrame(beside, columns).T, index="model")

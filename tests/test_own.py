@@ -369,6 +369,24 @@ def test_copies_of_a_text_stay_in_one_split_and_are_counted(tmp_path):
     assert "30 texts repeat another one; copies stay in one split" in read.notes
 
 
+def test_pairs_with_the_same_first_text_stay_in_one_split(tmp_path):
+    rows = [row | {"text": f"claim {i // 3}", "second": row["text"]} for i, row in enumerate(reviews(300))]
+    random.Random(3).shuffle(rows)
+    read = read_own(settings(write_table(tmp_path / "r.csv", rows), second="second"))
+    claims = [{e.tokens for e in part} for part in read.splits.values()]
+    assert not claims[0] & claims[1] and not claims[0] & claims[2] and not claims[1] & claims[2]
+    assert all(27 <= len(read.splits[name]) <= 33 for name in ("dev", "test")), "about a tenth of the pairs"
+    assert "200 pairs have the first text of another one; all pairs of a first text stay in one split" in read.notes
+
+
+def test_pairs_of_too_few_first_texts_are_divided_one_by_one_and_a_note_says_so(tmp_path):
+    rows = [row | {"text": f"claim {i % 4 // 2}", "second": row["text"]} for i, row in enumerate(reviews(300))]
+    read = read_own(settings(write_table(tmp_path / "r.csv", rows), second="second"))
+    assert [len(part) for part in read.splits.values()] == [240, 30, 30]
+    assert not any("stay in one split" in note for note in read.notes)
+    assert "the first texts of 30 of the 30 pairs of test stand in train as well" in "\n".join(read.notes)
+
+
 def test_a_truth_value_that_is_written_in_two_ways_is_noticed(tmp_path):
     rows = [{"text": f"a film {i}", "label": label} for i, label in enumerate([1, True, 0, False] * 5)]
     note = read_own(settings(write_lines(tmp_path / "t.jsonl", rows))).notes[0]

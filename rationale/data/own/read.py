@@ -36,6 +36,7 @@ TAG = re.compile(rf"</?(?:{NAMES_OF_TAGS})(?: [^<>]*=[^<>]*)? ?/?>", re.IGNORECA
 _OF_CHINESE, _OF_THAI = "[\u3040-\u30ff\u3400-\u9fff]", "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]"
 UNSPACED, CLAUSE = re.compile(f"{_OF_CHINESE}|{_OF_THAI}"), re.compile(f"{_OF_CHINESE}{{6,}}|{_OF_THAI}{{16,}}")
 MOST_BAD = 1000  # bad rows that are counted before reading stops
+STAYING = "all pairs of a first text stay in one split"
 MOST_BYTES = 1 << 24  # of files that are read before a run begins, too
 
 Split = Callable[[str], list[str]]  # of a text into words
@@ -108,6 +109,7 @@ class Part:
     def __init__(self, split: str, place: str, where: Callable[[int], str], words: dict[str, int], seed: int):
         self.split, self.place, self.where, self.seed = split, place, where, seed
         self.numbers, self.texts, self.cells, self.digests = array("q"), Texts(words), list[str](), bytearray()
+        self.firsts = bytearray()  # digests of the first texts, of pairs
         self.tags, self.stand_ins = Seen(), Seen()  # texts with tags of HTML, and texts such as NaN
         self.skipped = array("q")  # numbers of the rows that are left out
 
@@ -124,6 +126,8 @@ class Part:
         self.texts.add(tokens, rationale, second)
         self.cells.append(intern(cell))
         self.digests += digest_of_text(self.seed, tokens, second)
+        if second is not None:
+            self.firsts += digest_of_text(self.seed, tokens, None)
 
 
 def read_own(p: Any) -> OwnTexts:
@@ -398,16 +402,24 @@ def _labelled(parts: list[Part], words: dict[str, int], p: Any) -> OwnTexts:
     column = "classification" if is_eraser(Path(p.corpus)) else p.label
     labels = read_labels([cell for part in parts for cell in part.cells], column, head, where)
     notes = [f"{place}: {counted(starts[-1], 'pair' if 'second' in vars(p) else 'text')}; {labels.note}"]
-    keys = [bytes(part.digests[i : i + DIGEST]) for part in parts for i in range(0, len(part.digests), DIGEST)]
+    keys, firsts = ([bytes(digests[i : i + DIGEST]) for digests in of_parts for i in range(0, len(digests), DIGEST)]
+                    for of_parts in ([part.digests for part in parts], [part.firsts for part in parts]))  # fmt: skip
     split_of = [part.split for part in parts for _ in part.cells]
     missing = [split for split in SHARES if split not in split_of]
     if missing:
         train = [i for i, split in enumerate(split_of) if split == "train"]
         strata = strata_of([labels.values[i] for i in train], labels.names is not None)  # type: ignore[arg-type]
         made, copies = divide([keys[i] for i in train], strata, missing)
+        together = 0
+        if firsts:
+            by_first, others = divide([firsts[i] for i in train], strata, missing)
+            if others > copies and set(zip(by_first, strata, strict=True)) >= set(zip(made, strata, strict=True)):
+                made, together = by_first, others
         for i, split in zip(train, made, strict=True):
             split_of[i] = split
         notes += _notes_of_split(missing, split_of, copies, p.split_seed, labels.names is not None)
+        if together:
+            notes.append(f"{together:,} pairs have the first text of another one; {STAYING}")
     if labels.names is not None:
         notes += _note_of_contradictions(keys, labels.values)  # type: ignore[arg-type]
         require_classes(keys, split_of, labels.values, labels.names, place)  # type: ignore[arg-type]
@@ -421,6 +433,7 @@ def _labelled(parts: list[Part], words: dict[str, int], p: Any) -> OwnTexts:
     for later, earlier, count, i, j in shared_texts({split: [keys[i] for i in order[split]] for split in order}):
         first, other = (where(order[split][k]).removesuffix(": ") for split, k in ((later, i), (earlier, j)))
         notes.append(f"{counted(count, 'text')} of {later} also {_verb(count)} in {earlier}: {first} is {other}")
+    notes += _notes_of_first_texts({split: [firsts[i] for i in order[split]] for split in order} if firsts else {})
     head = "scores" if labels.names is None else "classes"
     files = [part.place for part in parts]
     filled(splits, place)
@@ -453,6 +466,16 @@ def _notes_of_split(missing: list[str], split_of: list[str], copies: int, seed: 
         notes.append(
             f"{counted(copies, 'text')} {'repeat' if copies > 1 else 'repeats'} another one; copies stay in one split"
         )
+    return notes
+
+
+def _notes_of_first_texts(of_splits: dict[str, list[bytes]]) -> list[str]:
+    """What is said of pairs of dev and test whose first text a model knows from training."""
+    known, notes = set(of_splits.get("train", ())), []
+    for split in SHARES:
+        keys = of_splits.get(split, [])
+        if count := sum(key in known for key in keys):
+            notes.append(f"the first texts of {count:,} of the {len(keys):,} pairs of {split} stand in train as well")
     return notes
 
 

@@ -22,22 +22,23 @@ def digest_of_text(seed: int, tokens: tuple[str, ...], second: tuple[str, ...] |
 def divide(digests: Sequence[bytes], strata: Sequence[int], missing: Sequence[str]) -> tuple[list[str], int]:
     """The split of each text, and how many texts are copies of another one.
 
-    Copies of a text stay in one split. Within each stratum texts are ordered by their digests, so neither the order of
-    the file nor other texts decide where a text goes.
+    Texts of the same digest stay in one split: copies, or all pairs of a first text. Within each stratum texts are
+    ordered by their digests, so neither the order of the file nor other texts decide where a text goes.
 
     Parameters
     ----------
-    digests : of N texts (`digest_of_text`)
+    digests : of N texts, or of the first texts of N pairs (`digest_of_text`)
     strata : N numbers
-        Classes, or ranges of scores; each stratum is divided in the same way.
+        Classes, or ranges of scores; each stratum is divided in the same way. Texts of the same digest belong to the
+        lowest of their strata.
     missing : names of the splits to make, of "dev" and "test"
     """
-    first: dict[bytes, int] = {}
-    for i, key in enumerate(digests):
-        first.setdefault(key, i)
+    stratum_of: dict[bytes, int] = {}
+    for key, stratum in zip(digests, strata, strict=True):
+        stratum_of[key] = min(stratum, stratum_of.get(key, stratum))
     by_stratum: dict[int, list[bytes]] = defaultdict(list)
-    for key, i in first.items():
-        by_stratum[strata[i]].append(key)
+    for key, stratum in stratum_of.items():
+        by_stratum[stratum].append(key)
     split_of: dict[bytes, str] = {}
     for members in by_stratum.values():
         members.sort()
@@ -46,7 +47,7 @@ def divide(digests: Sequence[bytes], strata: Sequence[int], missing: Sequence[st
             count = max(1, round(SHARES[split] * len(members)))
             split_of |= dict.fromkeys(members[start : start + count], split)
             start += count
-    return [split_of.get(key, "train") for key in digests], len(digests) - len(first)
+    return [split_of.get(key, "train") for key in digests], len(digests) - len(stratum_of)
 
 
 def strata_of(labels: Sequence[int] | Sequence[tuple[float]], is_classes: bool) -> list[int]:
