@@ -292,7 +292,11 @@ class RationaleObjective(nn.Module):
         return self.penalty == "sampled" and not gates.has_rsample
 
     def _price(self, output: Output, mask: Tensor) -> Tensor:
-        """The price of the selection of each row, [K B]; rises during the warm-up."""
+        """The price of the selection of each row, less its reward for entropy: [K B].
+
+        The words and switches are those that are expected, or those of the draw (`penalty`). Of a draw that is counted,
+        the multipliers of the constraints are prices, too. The prices rise during the warm-up.
+        """
         gates = output.required_gates()
         counts = self._counts(gates)
         if not (self.sparsity or self.coherence or self.entropy or counts):
@@ -300,25 +304,36 @@ class RationaleObjective(nn.Module):
         if counts:
             words, switches = count_selected(output.z), count_switches(output.z, mask)
         else:
-            shut, kept = gates.log_prob_zero.exp(), gates.log_prob_nonzero.exp()
-            words = torch.where(mask, kept, 0.0).sum(1)
-            if output.log_switches is not None:
-                switches = torch.where(mask[:, 1:], output.log_switches.exp(), 0.0).sum(1)
-            elif output.dependent and not gates.has_rsample:  # the next gate, given the value of this one
-                switch = torch.where(output.z[:, :-1] != 0, shut[:, 1:], kept[:, 1:])
-                switches = torch.where(mask[:, 1:], switch, 0.0).sum(1)
-            else:
-                switches = expected_transitions(shut, kept, mask) * mask.sum(1)
+            words, switches = self._expected_counts(output, mask)
         price = self.sparsity * words + self.coherence * switches
         if self.training and self.warmup:
             price = price * ((self.steps + 1 - self.whole_texts) / self.warmup).clamp(max=1)
-        for constraint, count in ((self._acting(self.selection), words), (self._acting(self.transitions), switches)):
-            if counts and constraint is not None:
-                price = price + constraint.multiplier.to(price) * count / mask.sum(1)
+        if counts:
+            for constraint, count in ((self.selection, words), (self.transitions, switches)):
+                if (acting := self._acting(constraint)) is not None:
+                    price = price + acting.multiplier.to(price) * count / mask.sum(1)
         if self.entropy:
             nats = gates.entropy() if gates.binary else openness_entropy(gates.log_prob_nonzero, gates.log_prob_zero)
             price = price - self.entropy * torch.where(mask, nats, 0.0).sum(1)
         return price
+
+    @staticmethod
+    def _expected_counts(output: Output, mask: Tensor) -> tuple[Tensor, Tensor]:
+        """The expected numbers of selected words and of switches of each row, [K B] each.
+
+        Of gates that depend on earlier ones, a selector that looks ahead gives the probability of each switch
+        (`log_switches`). Without it, and if draws pass no gradient, we take the probability that the next gate has,
+        given the value of this one. In all other cases, neighbours count as independent.
+        """
+        gates = output.required_gates()
+        shut, kept = gates.log_prob_zero.exp(), gates.log_prob_nonzero.exp()
+        words = torch.where(mask, kept, 0.0).sum(1)
+        if output.log_switches is not None:
+            return words, torch.where(mask[:, 1:], output.log_switches.exp(), 0.0).sum(1)
+        if output.dependent and not gates.has_rsample:
+            switch = torch.where(output.z[:, :-1] != 0, shut[:, 1:], kept[:, 1:])
+            return words, torch.where(mask[:, 1:], switch, 0.0).sum(1)
+        return words, expected_transitions(shut, kept, mask) * mask.sum(1)
 
     def _baseline(self, cost: Tensor, reference: Tensor | None) -> Tensor | float:
         """The baseline of the costs [K, B]; the baseline of a draw never depends on this draw."""
