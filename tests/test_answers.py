@@ -18,7 +18,7 @@ from test_house import without_extras
 from test_own import saved_parts
 
 import rationale
-from rationale import training
+from rationale import files, training
 from rationale.data.read import read_alignment, read_extraction
 from rationale.errors import BadInput
 from rationale.runs.answer import Answer, batched
@@ -379,6 +379,56 @@ def test_fit_says_where_an_interrupted_run_continues(tmp_path, monkeypatch, caps
         rationale.fit(path, folder=folder if is_kept else None, **SMALL)
     told = "note: interrupted after epoch 2; the same call continues from there\n"
     assert (told in capsys.readouterr().out) == is_kept, "without a folder, nothing is kept"
+
+
+@pytest.mark.parametrize("at", ["baseline.json", "rationales.jsonl", "metrics.json", "read.json", "params.yaml"])
+def test_fit_continues_a_run_that_was_interrupted_while_its_results_were_saved(tmp_path, monkeypatch, capsys, at):
+    path, write = write_table(tmp_path / "r.csv", reviews(60)), files.write_atomically
+    unbroken = rationale.fit(path, folder=tmp_path / "unbroken", **SMALL)
+
+    def interrupted_at(place, content):
+        if place.name == at:
+            raise KeyboardInterrupt
+        write(place, content)
+
+    monkeypatch.setattr(files, "write_atomically", interrupted_at)
+    with pytest.raises(KeyboardInterrupt):
+        rationale.fit(path, folder=tmp_path / "run", **SMALL)
+    monkeypatch.undo()
+    assert "note: interrupted after epoch 2; the same call continues from there\n" in capsys.readouterr().out
+    with pytest.raises(BadInput, match=r"an unfinished run with other settings \(seed 1 there, 2 here\)"):
+        rationale.fit(path, folder=tmp_path / "run", **SMALL, seed=2)
+    continued = rationale.fit(path, folder=tmp_path / "run", **SMALL)
+    assert "resumed after epoch 2 of 2" in capsys.readouterr().out
+    for name, value in unbroken.model.state_dict().items():
+        assert torch.equal(value, continued.model.state_dict()[name]), name
+    same = {"params.yaml", "splits.csv", "rationales.jsonl", "read.json"}
+    assert all((tmp_path / "run" / name).read_bytes() == (tmp_path / "unbroken" / name).read_bytes() for name in same)
+    names = [{file.name for file in (tmp_path / folder).iterdir()} for folder in ("run", "unbroken")]
+    assert names[0] == names[1] >= same
+
+
+def test_fit_does_not_replace_a_finished_run_beside_a_checkpoint_that_cannot_be_continued(tmp_path):
+    path, folder = write_table(tmp_path / "r.csv", reviews(60)), tmp_path / "run"
+    rationale.fit(path, folder=folder, **SMALL)
+    (folder / "checkpoint.safetensors").write_bytes(b"no checkpoint")
+    before = {file.name: file.read_bytes() for file in folder.iterdir()}
+    with pytest.raises(BadInput, match=r"run holds model.safetensors of a finished run with other parameters \(seed"):
+        rationale.fit(path, folder=folder, **SMALL, seed=2)
+    assert {file.name: file.read_bytes() for file in folder.iterdir()} == before, "nothing is lost"
+
+
+def test_fit_leaves_the_unfinished_run_of_a_notebook_to_the_runner(tmp_path, monkeypatch):
+    path, folder = write_table(tmp_path / "r.csv", reviews(60)), tmp_path / "run.partial"
+    monkeypatch.setattr("rationale.runs.fit.save_own", lambda *_: sys.exit("killed"))
+    with pytest.raises(SystemExit):
+        rationale.fit(path, folder=folder, **SMALL)
+    for name in ("params.yaml", "environment.txt"):  # the runner writes these first
+        (folder / name).write_text("seed: 1\n")
+    before = {file.name: file.read_bytes() for file in folder.iterdir()}
+    with pytest.raises(BadInput, match="run.partial holds a file params.yaml, which the run would replace; acc"):
+        rationale.fit(path, folder=folder, **SMALL)
+    assert {file.name: file.read_bytes() for file in folder.iterdir()} == before, "nothing is lost"
 
 
 def test_fit_names_the_notebook_of_pairs_and_what_to_do_with_a_file_that_is_no_table(tmp_path):

@@ -5,6 +5,7 @@ import io
 import json
 import os
 import tempfile
+from enum import Enum
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,33 @@ from rationale.training.tfidf import Baseline, train_tfidf
 KNOWN_BY = ("model.safetensors", "params.yaml")  # files by which a folder is known as that of a run
 READ = "read.json"  # what the run has read: digests of files and revisions of data sets, see `digests.reading`
 OTHERS = ("metrics.json", "history.csv", "splits.csv", "rationales.jsonl", "baseline.json", READ)  # of a run, too
-UNFINISHED = "checkpoint.safetensors"  # only an unfinished run has it, and such a run is continued
+CHECKPOINT = "checkpoint.safetensors"  # only an unfinished run has it: it is removed when all files have been saved
+OF_NOTEBOOK = "environment.txt"  # of a run that a notebook makes, finished or not; `fit` does not write it
+
+
+class FolderState(Enum):
+    """What a folder that is given to `fit` holds."""
+
+    EMPTY = "nothing that a run would replace"
+    UNFINISHED = "a run to be continued"
+    FINISHED = "a run to be loaded"
+    FOREIGN = "something else, which a run would replace"
+
+
+def state_of(folder: Path) -> tuple[FolderState, str]:
+    """The state of a folder, and the file by which it is known; "" for none.
+
+    A run with a checkpoint is unfinished, whatever else it has saved already: its checkpoint is the last file to go. A
+    damaged checkpoint cannot be continued and counts as none, so that it puts no finished run at risk.
+    """
+    there = next((name for name in KNOWN_BY + OTHERS if (folder / name).exists()), "")
+    if there and (folder / OF_NOTEBOOK).exists():
+        return FolderState.FOREIGN, there
+    if facts_of_checkpoint(folder / CHECKPOINT) is not None:
+        return FolderState.UNFINISHED, CHECKPOINT
+    if there in KNOWN_BY:
+        return FolderState.FINISHED, there
+    return (FolderState.FOREIGN if there else FolderState.EMPTY), there
 
 
 def fit(data: str | Path, folder: str | Path | None = None, threads: int = 1, **settings: Any) -> SavedRun:
@@ -55,17 +82,18 @@ def fit(data: str | Path, folder: str | Path | None = None, threads: int = 1, **
         raise BadInput(f"folder: {excerpt(folder)} is no path; accepted: a folder")
     folder = Path(folder)
     try:
-        there = next((name for name in KNOWN_BY + OTHERS if (folder / name).exists()), "")
-        if there in KNOWN_BY:
-            _refuse_another_run(folder, there, p)
-            print(
-                f"note: {shown(folder)} holds the finished run of these settings and texts, which is loaded", flush=True
-            )
-            return load_run(folder)
-        if there and not (folder / UNFINISHED).exists():
-            what = f"holds a file {there}, which the run would replace"
-            raise BadInput(f"folder: {shown(folder)} {what}; accepted: another folder")
-        _refuse_other_settings(folder, p)
+        state, there = state_of(folder)
+        match state:
+            case FolderState.FINISHED:
+                _refuse_another_run(folder, there, p)
+                what = "holds the finished run of these settings and texts, which is loaded"
+                print(f"note: {shown(folder)} {what}", flush=True)
+                return load_run(folder)
+            case FolderState.FOREIGN:
+                what = f"holds a file {there}, which the run would replace"
+                raise BadInput(f"folder: {shown(folder)} {what}; accepted: another folder")
+            case FolderState.UNFINISHED:
+                _refuse_other_settings(folder, p)
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:  # a file in its place, a name that is too long, or no permission
         raise BadInput(f"folder: {shown(folder)}: {error.strerror or error}; accepted: another folder") from None
@@ -93,9 +121,8 @@ def _refuse_another_run(folder: Path, there: str, p: OwnTextSettings) -> None:
 
 def _refuse_other_settings(folder: Path, p: OwnTextSettings) -> None:
     """Refuse to replace an unfinished run that had other settings, or that has read what a file holds no longer."""
-    facts = facts_of_checkpoint(folder / UNFINISHED)
-    if facts is None:
-        return
+    facts = facts_of_checkpoint(folder / CHECKPOINT)
+    assert facts is not None  # otherwise the folder would have another state
     unlike, epochs = difference(settled(facts["parameters"]), settled(vars(p))), len(facts["history"])
     if epochs > p.epochs:
         unlike = unlike or f"{epochs} epochs there, {p.epochs} here"
@@ -124,16 +151,17 @@ def _fit(p: OwnTextSettings, folder: Path, threads: int, is_kept: bool = True) -
             texts = read_extraction(p)
             result = train_extractor(p, texts.splits, texts.head, texts.num_outputs, folder)
         save_own(folder, result, p, texts, _baseline(texts, p.class_weight))
+        write_text(folder / READ, json.dumps(files, indent=1) + "\n")
+        write_text(folder / "params.yaml", yaml.safe_dump(vars(p), sort_keys=False, allow_unicode=True))
+        (folder / CHECKPOINT).unlink(missing_ok=True)
     except KeyboardInterrupt:
-        if is_kept and (folder / UNFINISHED).exists():
-            epochs = len(facts_of_checkpoint(folder / UNFINISHED)["history"])  # type: ignore[index]
+        facts = facts_of_checkpoint(folder / CHECKPOINT) if is_kept else None
+        if facts is not None:
+            epochs = len(facts["history"])
             print(f"\nnote: interrupted after epoch {epochs}; the same call continues from there", flush=True)
         raise
     finally:
         torch.set_num_threads(before)
-    write_text(folder / READ, json.dumps(files, indent=1) + "\n")
-    write_text(folder / "params.yaml", yaml.safe_dump(vars(p), sort_keys=False, allow_unicode=True))
-    (folder / UNFINISHED).unlink(missing_ok=True)
     return load_run(folder)
 
 
