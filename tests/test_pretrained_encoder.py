@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 import torch
+from own_files import write_table
 from torch import nn
 from torch.nn.functional import pad
 
+import rationale
 from rationale import digests, training
 from rationale.data import Example
 from rationale.data.batches import Batches, Vocabulary
@@ -249,6 +251,32 @@ def test_long_texts_are_read_as_a_whole_in_the_first_epoch_if_nothing_else_is_sa
         said = "the predictor reads every word in the first epoch" in capsys.readouterr().out
         assert said == any(rates), name
         assert result.best["epoch"] == epochs or not any(rates), "such an epoch is kept only if there is no other"
+
+
+@pytest.mark.parametrize("times", [1, 20], ids=["short", "long"])
+def test_fit_continues_an_interrupted_run_whose_texts_decide_what_is_read_as_a_whole(
+    folders, tmp_path, monkeypatch, capsys, times
+):
+    rows = [{"text": f"a {'quiet film ' * times}{k}", "label": "yn"[k % 2]} for k in range(24)]
+    path, save = write_table(tmp_path / "r.csv", rows), training.TrainingState.save
+    given = {"encoder": folders["bert"], "epochs": 3, "stop_after": 0, "device": "cpu"}
+    unbroken = rationale.fit(path, tmp_path / "unbroken", **given)
+
+    def interrupted(state, place):
+        save(state, place)
+        if len(state.history) == 2:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(training.TrainingState, "save", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        rationale.fit(path, tmp_path / "run", **given)
+    monkeypatch.undo()
+    with pytest.raises(BadInput, match=rf"whole_text_epochs {int(times > 1)} there, 2 here"):
+        rationale.fit(path, tmp_path / "run", **given, whole_text_epochs=2)
+    continued = rationale.fit(path, tmp_path / "run", **given)
+    assert "resumed after epoch 2 of 3" in capsys.readouterr().out
+    for name, value in unbroken.model.state_dict().items():
+        assert torch.equal(value, continued.model.state_dict()[name]), name
 
 
 def test_a_row_without_any_selected_word_has_a_finite_answer_and_gradient(folders):

@@ -33,6 +33,7 @@ KNOWN_BY = ("model.safetensors", "params.yaml")  # files by which a folder is kn
 READ = "read.json"  # what the run has read: digests of files and revisions of data sets, see `digests.reading`
 OTHERS = ("metrics.json", "history.csv", "splits.csv", "rationales.jsonl", "baseline.json", READ)  # of a run, too
 CHECKPOINT = "checkpoint.safetensors"  # only an unfinished run has it: it is removed when all files have been saved
+FROM_TEXTS = ("whole_text_epochs",)  # settings of which a checkpoint has the number that null stood for
 OF_NOTEBOOK = "environment.txt"  # of a run that a notebook makes, finished or not; `fit` does not write it
 
 
@@ -123,7 +124,8 @@ def _refuse_other_settings(folder: Path, p: OwnTextSettings) -> None:
     """Refuse to replace an unfinished run that had other settings, or that has read what a file holds no longer."""
     facts = facts_of_checkpoint(folder / CHECKPOINT)
     assert facts is not None  # otherwise the folder would have another state
-    unlike, epochs = difference(settled(facts["parameters"]), settled(vars(p))), len(facts["history"])
+    there = facts["parameters"] | {name: None for name in FROM_TEXTS if getattr(p, name) is None}
+    unlike, epochs = difference(settled(there), settled(vars(p))), len(facts["history"])
     if epochs > p.epochs:
         unlike = unlike or f"{epochs} epochs there, {p.epochs} here"
     if unlike:
