@@ -1,7 +1,9 @@
 """Answers of a saved model from Python: labels, scores, passages of the text, pages, threads; and `rationale.fit`."""
 
+import errno
 import html
 import json
+import os
 import re
 import subprocess
 import sys
@@ -406,6 +408,54 @@ def test_fit_continues_a_run_that_was_interrupted_while_its_results_were_saved(t
     assert all((tmp_path / "run" / name).read_bytes() == (tmp_path / "unbroken" / name).read_bytes() for name in same)
     names = [{file.name for file in (tmp_path / folder).iterdir()} for folder in ("run", "unbroken")]
     assert names[0] == names[1] >= same
+
+
+def test_fit_refuses_a_folder_in_which_another_process_trains_and_loads_the_run_that_this_one_leaves(tmp_path, capsys):
+    pytest.importorskip("fcntl")
+    path, folder = write_table(tmp_path / "r.csv", reviews(60)), tmp_path / "run"
+    code = f"""
+import rationale
+from rationale.runs import fit
+save = fit.save_own
+fit.save_own = lambda *given: (print("trained", flush=True), input(), save(*given))
+rationale.fit({str(path)!r}, {str(folder)!r}, **{SMALL!r})
+"""
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "cwd": root()}
+    with subprocess.Popen([sys.executable, "-c", code], **pipes) as other:
+        while other.stdout.readline() not in ("trained\n", ""):
+            pass
+        before = {file.name: file.read_bytes() for file in folder.iterdir()}
+        for changes in ({}, {"seed": 2}):
+            with pytest.raises(BadInput, match=r"^folder: .*run: another call trains a model in it; accepted: another"):
+                rationale.fit(path, folder, **(SMALL | changes))
+        assert {file.name: file.read_bytes() for file in folder.iterdir()} == before != {}, "nothing is changed"
+        other.communicate("\n", timeout=120)
+    assert other.returncode == 0
+    capsys.readouterr()
+    rationale.fit(path, folder, **SMALL)
+    assert (
+        capsys.readouterr().out
+        == f"note: {folder} holds the finished run of these settings and texts, which is loaded\n"
+    )
+
+
+def test_several_calls_may_load_a_finished_run_at_once_and_none_keeps_its_folder_locked(tmp_path, monkeypatch):
+    fcntl = pytest.importorskip("fcntl")
+    path, folder = write_table(tmp_path / "r.csv", reviews(60)), tmp_path / "run"
+    fitted = rationale.fit(path, folder, **SMALL)
+    opened = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        again = rationale.fit(path, folder, **SMALL)
+    finally:
+        os.close(opened)
+    assert torch.equal(again.model.vectors, fitted.model.vectors)
+
+    def without_locks(*_):
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr("fcntl.flock", without_locks)
+    rationale.fit(path, tmp_path / "elsewhere", **SMALL)
 
 
 def test_fit_does_not_replace_a_finished_run_beside_a_checkpoint_that_cannot_be_continued(tmp_path):

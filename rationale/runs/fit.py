@@ -5,6 +5,7 @@ import io
 import json
 import os
 import tempfile
+from collections.abc import Iterator
 from enum import Enum
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from rationale.files import write_text
 from rationale.runs.intact import read_json
 from rationale.runs.record import difference, unlike_recorded
 from rationale.runs.saved import SavedRun, load_run, save_run
+from rationale.runs.workspace import lock_folder
 from rationale.settings import Settings
 from rationale.training.checkpoint import another_file, facts_of_checkpoint, settled
 from rationale.training.extraction import Result, require_words, train_extractor
@@ -82,7 +84,7 @@ def fit(data: str | Path, folder: str | Path | None = None, threads: int = 1, **
     if not isinstance(folder, str | os.PathLike):
         raise BadInput(f"folder: {excerpt(folder)} is no path; accepted: a folder")
     folder = Path(folder)
-    try:
+    with _in_use(folder):
         state, there = state_of(folder)
         match state:
             case FolderState.FINISHED:
@@ -95,10 +97,30 @@ def fit(data: str | Path, folder: str | Path | None = None, threads: int = 1, **
                 raise BadInput(f"folder: {shown(folder)} {what}; accepted: another folder")
             case FolderState.UNFINISHED:
                 _refuse_other_settings(folder, p)
+        return _fit(p, folder, threads)
+
+
+@contextlib.contextmanager
+def _in_use(folder: Path) -> Iterator[None]:
+    """Make a folder, and lock it while the block runs: two calls would replace each other's files.
+
+    Any number of calls may load the finished run of a folder at the same time.
+    """
+    try:
         folder.mkdir(parents=True, exist_ok=True)
+        lock = lock_folder(folder)
+    except BlockingIOError:
+        if state_of(folder)[0] is not FolderState.FINISHED:
+            accepted = "accepted: another folder, or the same call when that one has ended"
+            raise BadInput(f"folder: {shown(folder)}: another call trains a model in it; {accepted}") from None
+        lock = None
     except OSError as error:  # a file in its place, a name that is too long, or no permission
         raise BadInput(f"folder: {shown(folder)}: {error.strerror or error}; accepted: another folder") from None
-    return _fit(p, folder, threads)
+    try:
+        yield
+    finally:
+        if lock is not None:
+            os.close(lock)
 
 
 def _refuse_another_run(folder: Path, there: str, p: OwnTextSettings) -> None:

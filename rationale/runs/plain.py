@@ -25,7 +25,7 @@ from rationale.runs.record import (
     recorded_params,
     write_record,
 )
-from rationale.runs.workspace import fcntl, root, run_name
+from rationale.runs.workspace import lock_folder, root, run_name
 from rationale.runs.yaml_files import as_override
 
 _locked: dict[Path, int] = {}  # folders and their open descriptors, held until this process ends
@@ -129,13 +129,12 @@ def _tidy(folder: Path, began: float) -> None:
 
 
 def _lock(folder: Path) -> None:
-    """Refuse a folder in which another process works; without file locks (Windows) nothing is checked."""
-    if fcntl is None or folder in _locked:
+    """Refuse a folder in which another process works; without file locks (such as on Windows) nothing is checked."""
+    if folder in _locked:
         return
-    opened = os.open(folder, os.O_RDONLY)
     try:
-        fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        opened = lock_folder(folder)
     except BlockingIOError:
-        os.close(opened)
         raise BadInput(f"{shown(folder)}: another process executes this run") from None
-    _locked[folder] = opened
+    if opened is not None:
+        _locked[folder] = opened

@@ -2,6 +2,7 @@
 
 import difflib
 import hashlib
+import os
 import re
 import time
 from collections.abc import Iterable
@@ -113,6 +114,32 @@ def lock_file(path: Path, seconds: float, mode: str = "w") -> IO[str]:
                 raise
             time.sleep(0.1)
     return file
+
+
+def lock_folder(folder: Path) -> int | None:
+    """Lock a folder for this process, without a file in it.
+
+    Returns
+    -------
+    int or None
+        The descriptor that holds the lock until it is closed; None if this system or this file system has no locks.
+
+    Raises
+    ------
+    BlockingIOError
+        If it is locked already.
+    """
+    if fcntl is None:
+        return None
+    opened = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(opened)
+        if isinstance(error, BlockingIOError):
+            raise
+        return None
+    return opened
 
 
 def is_finished(folder: Path) -> bool:
