@@ -114,6 +114,14 @@ def reading() -> Iterator[dict[str, str]]:
         _lists[:] = [other for other in _lists if other is not read]
 
 
+def read_so_far() -> dict[str, str]:
+    """What has been read for the run in hand: in the innermost block of `reading`, or else by this process.
+
+    A process that makes one run after the other has read more than any of them. It makes each in a block of its own.
+    """
+    return dict(_lists[-1]) if _lists else files_read()
+
+
 def not_a_named_pipe(path: Path) -> Path:
     """The same path, to be opened. Opening a named pipe would wait until another process writes into it.
 

@@ -543,6 +543,38 @@ def test_fit_does_not_replace_an_unfinished_run_whose_texts_have_changed(tmp_pat
     assert {file.name: file.read_bytes() for file in folder.iterdir()} == before, "nothing is lost"
 
 
+def test_fit_continues_a_run_although_a_file_of_an_earlier_run_has_changed(tmp_path, monkeypatch, capsys):
+    first, second, folder = (tmp_path / name for name in ("first.csv", "second.csv", "run"))
+    write_table(second, reviews(60))
+    rationale.fit(write_table(first, reviews(60)), **(SMALL | {"epochs": 1}))
+    monkeypatch.setattr("rationale.runs.fit.save_own", lambda *_: sys.exit("killed"))
+    with pytest.raises(SystemExit):
+        rationale.fit(second, folder=folder, **SMALL)
+    monkeypatch.undo()
+    write_table(first, reviews(61))
+    rationale.fit(second, folder=folder, **SMALL)
+    assert "resumed after epoch 2 of 2" in capsys.readouterr().out
+    assert str(second) in (folder / "read.json").read_text() and str(first) not in (folder / "read.json").read_text()
+
+
+def test_fit_does_not_continue_a_run_on_another_revision_of_a_data_set_on_the_hub(tmp_path, monkeypatch):
+    datasets, folder = pytest.importorskip("datasets"), tmp_path / "run"
+    parts = saved_parts(datasets, {"train": reviews(60)})
+    monkeypatch.setattr(datasets, "load_dataset", lambda *_: parts)
+
+    def fit_of(commit):
+        address = f"hf://datasets/owner/films@{commit}/train.csv"
+        parts["train"].info.download_checksums = {address: {"num_bytes": 1}}
+        return rationale.fit("hub:owner/films", folder=folder, **SMALL)
+
+    with monkeypatch.context() as patched, pytest.raises(SystemExit):
+        patched.setattr("rationale.runs.fit.save_own", lambda *_: sys.exit("killed"))
+        fit_of("89abcdef" * 5)
+    with pytest.raises(BadInput, match="hub:owner/films has changed since this training began"):
+        fit_of("01234567" * 5)
+    fit_of("89abcdef" * 5)
+
+
 def test_fit_loads_the_finished_run_of_a_data_set_on_the_hub_unless_its_revision_is_another(tmp_path, monkeypatch):
     datasets, folder = pytest.importorskip("datasets"), tmp_path / "run"
     parts = saved_parts(datasets, {"train": reviews(60)})

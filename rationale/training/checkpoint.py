@@ -11,7 +11,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from rationale.digests import files_read
+from rationale.digests import read_so_far
 from rationale.errors import BadInput, cut
 from rationale.files import write_atomically
 
@@ -148,7 +148,7 @@ class TrainingState:
     best: dict | None = None  # row of the history of the evaluation that is kept
     best_weights: dict[str, Tensor] = field(default_factory=dict)
     parameters: dict = field(default_factory=dict)  # of the run; a checkpoint of other parameters is not continued
-    files: dict[str, str] = field(default_factory=files_read)  # that training depends on: place -> size and sha256
+    files: dict[str, str] = field(default_factory=read_so_far)  # that training depends on, see `reading`
     converged: int | None = None  # the epoch at which dev said enough, if the run was to look for it (not saved)
 
     def keep(self, row: dict) -> None:
