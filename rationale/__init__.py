@@ -52,7 +52,8 @@ def fit(data: str | Path, folder: str | Path | None = None, threads: int = 1, **
     folder
         Where the run is saved, for `rationale.load`. If the folder holds the finished run of the same settings and
         texts, that run is loaded, so you can execute a cell of a notebook twice. If the run was interrupted, the same
-        call continues it. Only one call at a time trains in a folder. None: the model is only returned.
+        call continues it, also with more `epochs`: a target that falls (`selection_moves`) keeps the schedule with
+        which it began. Only one call at a time trains in a folder. None: the model is only returned.
     threads : int >= 1
         Computing threads. Another number of threads gives slightly different weights.
     settings

@@ -19,7 +19,7 @@ from rationale.data import Batches, Example, build_vocabulary
 from rationale.errors import BadInput
 from rationale.files import write_atomically
 from rationale.models import build_extractor
-from rationale.objectives import LossOutput, RationaleObjective, build_objective
+from rationale.objectives import Constraint, LossOutput, RationaleObjective, build_objective
 from rationale.runs import workspace
 from rationale.runs.saved import load_run, read_metrics, save_run
 from rationale.training import (
@@ -36,6 +36,7 @@ from rationale.training import (
     train_extractor,
     write_tensors,
 )
+from rationale.training.checkpoint import scheduled_epochs
 from tests.forked import run_forked, started
 
 
@@ -750,6 +751,57 @@ def test_a_checkpoint_with_other_parameters_is_left_alone_and_the_run_begins_ane
     assert "other parameters: training starts again" in capsys.readouterr().out
     fresh = train(tmp_path / "fresh", epochs=2, selection=0.2)
     assert changed.evaluations["dev"].metrics == fresh.evaluations["dev"].metrics, "nothing of the old run is left"
+
+
+@pytest.mark.parametrize(
+    ("epochs", "planned"), [((4, 8), 4), ((4, 8, 10), 4), ((8, 5), 5), ((8, 5, 8), 5), ((4, 4), 4)], ids=str
+)
+def test_a_target_that_moves_keeps_its_schedule_if_the_run_is_continued_with_more_epochs(
+    tmp_path, monkeypatch, epochs, planned
+):
+    """Each step has the target of eq. (S18), for `planned` epochs from the first continuation on."""
+    moving = {"selection": 0.2, "selection_start": 0.9, "selection_moves": 0.75}
+    seen, at_step, save = {}, Constraint.at_step, training.TrainingState.save
+
+    def noted(constraint, taken):
+        at_step(constraint, taken)
+        if constraint.first != constraint.final:
+            seen[taken] = constraint.target
+
+    monkeypatch.setattr(Constraint, "at_step", noted)
+    for k, number in enumerate(epochs[:-1]):
+        with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+
+            def interrupted(state, path, last=3 + k):
+                save(state, path)
+                if len(state.history) == last:
+                    raise KeyboardInterrupt
+
+            patched.setattr(training.TrainingState, "save", interrupted)
+            train(tmp_path / "lab", epochs=number, **moving)
+    result = train(tmp_path / "lab", epochs=epochs[-1], **moving)
+    assert len(result.history) == epochs[-1]
+    per_epoch = -(-len(result.splits["train"]) // parameters().batch_size)
+    assert seen.keys() >= set(range(epochs[-1] * per_epoch))
+    for taken, target in seen.items():
+        moves = round(0.75 * (epochs[0] if taken < 3 * per_epoch else planned) * per_epoch)
+        assert target == pytest.approx(0.2 * (0.9 / 0.2) ** max(0, 1 - taken / moves)), taken
+
+
+def test_a_run_that_starts_again_has_the_schedule_of_its_own_epochs(tmp_path):
+    train(tmp_path / "lab", epochs=2, selection=0.2, selection_start=0.9, selection_moves=0.5)
+    path, other = tmp_path / "lab" / "checkpoint.safetensors", parameters(epochs=6, seed=2)
+    same = parameters(epochs=6, selection=0.2, selection_start=0.9, selection_moves=0.5)
+    assert scheduled_epochs(path, vars(same)) == 2
+    assert scheduled_epochs(path, vars(other)) == 6, "the checkpoint is of another run"
+    assert scheduled_epochs(path, vars(same) | {"epochs": 1}) == 1, "it has more epochs"
+    assert scheduled_epochs(tmp_path / "none", vars(same)) == 6
+    tensors, facts = read_tensors(path)
+    del facts["scheduled_epochs"], facts["digest"]
+    write_tensors(path, tensors, facts)
+    assert scheduled_epochs(path, vars(same)) == 2, "an older checkpoint has the epochs of its parameters"
+    path.write_bytes(b"damaged")
+    assert scheduled_epochs(path, vars(same)) == 6
 
 
 def test_a_checkpoint_of_other_data_is_refused_and_left_alone(tmp_path, monkeypatch):

@@ -424,7 +424,8 @@ def build_objective(
     task_loss : float
         Loss of the best constant answer; this and steps_per_epoch decide where quadratic or multiplier_rate is null.
     epochs : int
-        Epochs of the training; a target moves in a share of those in which the constraint acts.
+        Epochs of the training; a target moves in a share of those in which the constraint acts. A training that is
+        continued with more epochs gives the number that it began with (`training.checkpoint.scheduled_epochs`).
 
     Raises
     ------

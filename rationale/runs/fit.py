@@ -24,7 +24,7 @@ from rationale.runs.record import difference, unlike_recorded
 from rationale.runs.saved import SavedRun, load_run, save_run
 from rationale.runs.workspace import lock_folder
 from rationale.settings import Settings
-from rationale.training.checkpoint import another_file, facts_of_checkpoint, settled
+from rationale.training.checkpoint import CHECKPOINT, another_file, facts_of_checkpoint, settled
 from rationale.training.extraction import Result, require_words, train_extractor
 from rationale.training.loop import choose_device
 from rationale.training.own_notes import notes_about
@@ -34,7 +34,6 @@ from rationale.training.tfidf import Baseline, train_tfidf
 KNOWN_BY = ("model.safetensors", "params.yaml")  # files by which a folder is known as that of a run
 READ = "read.json"  # what the run has read: digests of files and revisions of data sets, see `digests.reading`
 OTHERS = ("metrics.json", "history.csv", "splits.csv", "rationales.jsonl", "baseline.json", READ)  # of a run, too
-CHECKPOINT = "checkpoint.safetensors"  # only an unfinished run has it: it is removed when all files have been saved
 FROM_TEXTS = ("whole_text_epochs",)  # settings of which a checkpoint has the number that null stood for
 OF_NOTEBOOK = "environment.txt"  # of a run that a notebook makes, finished or not; `fit` does not write it
 

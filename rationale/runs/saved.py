@@ -40,7 +40,7 @@ from rationale.runs.parameters import modernised
 from rationale.runs.record import recorded_params
 from rationale.runs.workspace import is_finished
 from rationale.settings import Settings, is_chosen
-from rationale.training.checkpoint import all_tensors, load_trained, read_tensors, write_tensors
+from rationale.training.checkpoint import CHECKPOINT, all_tensors, load_trained, read_tensors, write_tensors
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -427,7 +427,7 @@ def _lacks(folder: Path | str, name: str) -> str:
     """Why a folder has no file of this name, and where the nearest finished runs are: inside it, or beside it."""
     folder = Path(folder)
     if folder.is_dir():
-        if folder.suffix == ".partial" or (folder / "checkpoint.safetensors").is_file():
+        if folder.suffix == ".partial" or (folder / CHECKPOINT).is_file():
             return "a run that has not finished; the same command continues it"
         runs = _finished_runs(folder, "*")
         return f"holds no {name}" + (f", but runs: {runs}" if runs else "")

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import math
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -15,7 +16,9 @@ from rationale.digests import read_so_far
 from rationale.errors import BadInput, cut
 from rationale.files import write_atomically
 
-MAY_CHANGE = {"epochs", "device", "tensorboard"}  # settings of a run that is continued; epochs may grow
+CHECKPOINT = "checkpoint.safetensors"  # in the folder of a run that has not finished
+# Settings of a run that is continued; epochs may grow, but what was planned for them stays, see `scheduled_epochs`
+MAY_CHANGE = {"epochs", "device", "tensorboard"}
 
 
 def settled(parameters: dict) -> dict:
@@ -132,6 +135,44 @@ def facts_of_checkpoint(path: Path) -> dict | None:
         return None
 
 
+def scheduled_epochs(path: Path, parameters: dict) -> int:
+    """The number of epochs over which a schedule is spread, such as that of a target which moves.
+
+    A training that is continued with more epochs keeps the number that it began with: its target does not move back.
+    Continued with fewer, it has the new number, so that its target arrives in time. A training that begins, because
+    there is no checkpoint of these parameters, has their number of epochs.
+
+    Parameters
+    ----------
+    path : Path
+        The checkpoint, which may be missing or damaged.
+    parameters : dict
+        Of the run.
+
+    Raises
+    ------
+    BadInput
+        The checkpoint cannot be read.
+    """
+    if path.exists():
+        with suppress(Damaged):
+            _, facts = _intact(path)
+            if _fits(facts, parameters):
+                return min(_scheduled(facts), parameters["epochs"])
+    return parameters["epochs"]
+
+
+def _scheduled(facts: dict) -> int:
+    """The number of epochs over which the schedules of a checkpoint are spread; an older one does not record it."""
+    return facts.get("scheduled_epochs") or facts["parameters"]["epochs"]
+
+
+def _fits(facts: dict, parameters: dict) -> bool:
+    """Whether a run of these parameters can continue from a checkpoint with these facts."""
+    alike = settled(facts["parameters"]) == settled(parameters)
+    return alike and len(facts["history"]) <= parameters.get("epochs", math.inf)
+
+
 def _shapes(tensors: dict[str, Tensor]) -> dict[str, torch.Size]:
     return {name: value.shape for name, value in tensors.items()}
 
@@ -149,6 +190,7 @@ class TrainingState:
     best_weights: dict[str, Tensor] = field(default_factory=dict)
     parameters: dict = field(default_factory=dict)  # of the run; a checkpoint of other parameters is not continued
     files: dict[str, str] = field(default_factory=read_so_far)  # that training depends on, see `reading`
+    scheduled_epochs: int | None = None  # over which schedules are spread; None: there are none
     converged: int | None = None  # the epoch at which dev said enough, if the run was to look for it (not saved)
 
     def keep(self, row: dict) -> None:
@@ -168,7 +210,7 @@ class TrainingState:
         if device is not None:
             tensors["random.cuda"] = torch.cuda.get_rng_state(device)
         facts = {"history": self.history, "best": self.best, "scheduler": self.scheduler.state_dict()}
-        facts |= {"parameters": self.parameters, "files": self.files}
+        facts |= {"parameters": self.parameters, "files": self.files, "scheduled_epochs": self.scheduled_epochs}
         facts["learning_rates"] = [group["lr"] for group in self.optimizer.param_groups]
         write_tensors(path, tensors, facts | {"digest": content_digest(tensors, facts)})
 
@@ -200,14 +242,12 @@ class TrainingState:
         def part(name: str) -> dict[str, Tensor]:
             return {key[len(name) + 1 :]: value for key, value in tensors.items() if key.startswith(name + ".")}
 
-        there, here = settled(facts["parameters"]), settled(self.parameters)
         rates = facts.get("learning_rates") or [facts["learning_rate"]]  # older checkpoints have one group
         state = self.optimizer.state_dict()
         groups = state["param_groups"]
         if (
-            there != here
+            not _fits(facts, self.parameters)
             or len(rates) != len(groups)
-            or len(facts["history"]) > self.parameters.get("epochs", math.inf)
             or _shapes(part("model")) != _shapes(self.model.state_dict())
             or _shapes(part("objective")) != _shapes(self.objective.state_dict())
         ):
@@ -232,4 +272,6 @@ class TrainingState:
         if device is not None and "random.cuda" in tensors:  # a run that began on a CPU has none
             torch.cuda.set_rng_state(tensors["random.cuda"], device)
         self.history, self.best, self.best_weights = facts["history"], facts["best"], part("best")
+        if self.scheduled_epochs is not None:
+            self.scheduled_epochs = min(_scheduled(facts), self.scheduled_epochs)
         return True

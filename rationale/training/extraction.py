@@ -23,6 +23,7 @@ from rationale.nn.rules import RULES
 from rationale.objectives.constraint import ConstraintSettings
 from rationale.objectives.loss import GuidanceSettings, PriceSettings, build_objective
 from rationale.progress import report_phase
+from rationale.training.checkpoint import CHECKPOINT, scheduled_epochs
 from rationale.training.epochs import EpochRecorder
 from rationale.training.evaluation import Evaluation, evaluate_extractor, importance_quantile, score_when_shut
 from rationale.training.loop import choose_device, fit
@@ -263,8 +264,9 @@ def train(
     if p.start == "target" and not is_started:
         model.selector.start_at(ConstraintSettings.of(p).first_target)
     texts = batches["train"]
+    epochs = scheduled_epochs(folder / CHECKPOINT, vars(p))
     objective = build_objective(
-        p, len(texts), model.has_gates, loss_of_constant(texts, model.head.class_weights), p.epochs
+        p, len(texts), model.has_gates, loss_of_constant(texts, model.head.class_weights), epochs
     ).to(texts.device)
     tolerance = p.tolerance
     if tolerance is None:  # only texts with a target have something to be tolerant about

@@ -19,7 +19,7 @@ from rationale.errors import BadInput, optional
 from rationale.progress import Progress
 from rationale.settings import Refusal, Settings, setting
 from rationale.training.adam import Adam
-from rationale.training.checkpoint import Damaged, TrainingState
+from rationale.training.checkpoint import CHECKPOINT, Damaged, TrainingState
 from rationale.training.graphs import RecordedSteps
 from rationale.training.model_selection import ModelSelection
 from rationale.training.steps import StepSettings, Warmup, batches_per_step, grouped
@@ -136,8 +136,9 @@ def fit(
 
     A checkpoint is written atomically to `folder/checkpoint.safetensors` after every epoch. Batches are a
     function of (seed, epoch) and the random state is part of the checkpoint, so a resumed run ends with the
-    same numbers as an uninterrupted one (on the same machine, with the same number of threads). A damaged checkpoint is
-    reported, and training begins anew. In the end `model` has the weights that `selection` has chosen.
+    same numbers as an uninterrupted one (on the same machine, with the same number of threads). If it has more epochs
+    now, it goes on as it was planned, see `checkpoint.scheduled_epochs`. A damaged checkpoint is reported, and training
+    begins anew. In the end `model` has the weights that `selection` has chosen.
 
     With `stop_after`, training stops when `selection` has kept the same admissible epoch for so many epochs; one line
     says whether it has. Whether to stop follows from the history alone, so a resumed run stops at the same epoch.
@@ -169,8 +170,8 @@ def fit(
     """
     optimizer = optimizer or build_optimizer(model, p)
     scheduler = build_scheduler(optimizer, p)
-    state = TrainingState(model, objective, optimizer, scheduler, parameters=vars(p))
-    checkpoint = folder / "checkpoint.safetensors"
+    state = TrainingState(model, objective, optimizer, scheduler, parameters=vars(p), scheduled_epochs=p.epochs)
+    checkpoint = folder / CHECKPOINT
     if checkpoint.exists():
         try:
             if state.load(checkpoint):
