@@ -444,6 +444,27 @@ def test_a_trained_run_is_loaded_and_reads_words_that_it_has_never_seen(folders,
         assert row["z"] == pytest.approx(z[: len(row["z"])].tolist(), abs=1e-3)
 
 
+@pytest.mark.parametrize(("file", "session"), [("float16", "float32"), ("float32", "float64")])
+@pytest.mark.parametrize("name", CONFIGS)
+def test_a_pretrained_encoder_has_the_type_of_the_other_weights_whatever_its_file_has(
+    folders, tmp_path, name, file, session
+):
+    transformer, tokenizer = load_any_encoder(folders[name])
+    for part in (transformer.to(getattr(torch, file)), tokenizer):
+        part.save_pretrained(tmp_path / "encoder")
+    p = settings(str(tmp_path / "encoder"), epochs=1, selection=0.5, device="cpu")
+    torch.set_default_dtype(getattr(torch, session))
+    try:
+        result = training.train_extractor(p, dict.fromkeys(("train", "dev", "test"), TEXTS), "classes", 2, tmp_path)
+        saved.save_run(tmp_path, result, p, ["bad", "good"])
+        before = saved.load_run(tmp_path)(["a funny film"])
+    finally:
+        torch.set_default_dtype(torch.float32)
+    run = saved.load_run(tmp_path)
+    assert {value.dtype for value in run.model.parameters()} == {getattr(torch, session)}
+    assert run(["a funny film"]) == before
+
+
 def test_a_word_of_a_text_that_looks_like_a_special_one_moves_no_other_word(folders, tmp_path):
     p = settings(folders["bert"])
     model, _ = extractor(folders["bert"])

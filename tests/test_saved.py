@@ -1,6 +1,7 @@
 """Saved runs: what is written is what was found, and what is loaded predicts the same."""
 
 import json
+from contextlib import contextmanager
 from types import SimpleNamespace
 
 import pytest
@@ -24,7 +25,9 @@ from rationale.runs.saved import (
     save_run,
     save_texts,
 )
+from rationale.training.checkpoint import read_tensors, write_tensors
 from rationale.training.generation import GenerationResult
+from rationale.training.settings import AlignmentSettings
 
 RUNS = [
     {},
@@ -65,6 +68,57 @@ def test_a_loaded_run_predicts_and_selects_the_same_on_new_text(tmp_path, change
             assert after.prediction.equal(before.prediction) and after.z.equal(before.z)
     assert not loaded.model.training, "ready to read, not to train"
     assert vars(loaded.parameters) == vars(parameters(epochs=1, **changes)) and loaded.labels is None
+
+
+@contextmanager
+def default_type(kind):
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(kind)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(before)
+
+
+TYPES = pytest.mark.parametrize(
+    ("trained", "read"), [(torch.float64, torch.float32), (torch.float32, torch.float64)], ids=str
+)
+
+
+@TYPES
+@pytest.mark.parametrize("changes", RUNS, ids=lambda changes: "-".join(map(str, changes.values())) or "hardkuma")
+def test_a_model_answers_the_same_in_a_session_with_another_default_type(tmp_path, changes, trained, read):
+    p = parameters(epochs=1, **changes)
+    with default_type(trained):
+        result = training.train_extractor(p, classified(corpus()), "classes", 2, tmp_path)
+        save_run(tmp_path, result, p, labels=["low", "high"])
+        before = load_run(tmp_path)(["a nice smell", "the look is bad"])
+    with default_type(read):
+        loaded = load_run(tmp_path)
+        assert loaded(["a nice smell", "the look is bad"]) == before
+    assert {value.dtype for value in [*loaded.model.parameters(), loaded.model.vectors]} == {trained}
+
+
+@TYPES
+@pytest.mark.parametrize("changes", [{}, {"model": "recurrent"}, {"model": "softmax", "intra": True}], ids=str)
+def test_a_model_of_pairs_answers_the_same_in_a_session_with_another_default_type(tmp_path, changes, trained, read):
+    sizes = {"vectors": "random", "embedding_size": 6, "hidden_size": 4, "epochs": 1, "device": "cpu"}
+    p = AlignmentSettings(corpus="snli", **(sizes | changes))
+    pairs = [Example(("a", "warm", "film"), k % 2, second=("it", "is", "good")) for k in range(8)]
+    with default_type(trained):
+        result = training.train_aligner(p, dict.fromkeys(("train", "dev", "test"), pairs), 2, tmp_path)
+        save_run(tmp_path, result, p, labels=["no", "yes"])
+        before = load_run(tmp_path)([("a warm film", "it is good")])
+    with default_type(read):
+        assert load_run(tmp_path)([("a warm film", "it is good")]) == before
+
+
+def test_weights_of_several_types_are_refused(tmp_path, run):
+    tensors, facts = read_tensors(run[0] / "model.safetensors")
+    name = next(name for name in tensors if "weight" in name)
+    write_tensors(tmp_path / "model.safetensors", tensors | {name: tensors[name].double()}, facts)
+    with pytest.raises(BadInput, match=r"no model of this project.*weights of float32, float64, not of one type"):
+        load_run(tmp_path)
 
 
 YOUNGER = {"look_ahead", "pool", "threshold", "budget", "sparsity", "coherence", "penalty", "entropy", "warmup",

@@ -92,6 +92,7 @@ class PretrainedEncoder(Encoder):
         """The encoder that the settings describe. Uses encoder, pretrained, frozen_layers, bfloat16 and model."""
         closes = not (p.model in GATES and GATES[p.model].needs_zeroed_words)
         transformer, tokenizer = load_any_encoder(*cls._checkpoint(p), attention_dropout=False)
+        transformer.to(torch.get_default_dtype())  # that of the other weights; a file may hold float16
         return cls(transformer, tokenizer, closes, p.frozen_layers, p.bfloat16)
 
     def train(self, mode: bool = True) -> Self:

@@ -292,7 +292,7 @@ def load_run(folder: Path | str) -> SavedRun:
         p = SimpleNamespace(**_meant(task, facts["parameters"]))
         _load_own_parts(Path(folder), task, p)
         model = _imported(BUILDERS[task])(p, tensors["vectors"], facts["head"], facts["num_outputs"])
-        load_trained(model, tensors)
+        load_trained(model.to(_type_of(tensors, model)), tensors)
         tokeniser = facts.get("tokeniser", _tokeniser_of(p))  # an older run does not record its tokeniser
         if tokeniser not in TOKENISERS:
             raise KeyError(f"tokeniser {tokeniser!r}")
@@ -310,6 +310,16 @@ def load_run(folder: Path | str) -> SavedRun:
         message = f"{path}: no model of this project, or of another version ({reason})"
         raise BadInput(f"{message}; accepted is a file that a finished run wrote") from None
     return SavedRun(model.eval(), vocabulary, p, labels, task, tokeniser, scale)
+
+
+def _type_of(tensors: dict[str, Tensor], model: "RationaleModel[Any]") -> torch.dtype:
+    """The floating-point type of the saved weights of a model; a new model has the default type of this session."""
+    weights = [tensors[name] for name in {"vectors", *model.state_dict()} & tensors.keys()]
+    types = {values.dtype for values in weights if values.is_floating_point()}
+    if len(types) != 1:
+        names = ", ".join(sorted(str(kind).removeprefix("torch.") for kind in types))
+        raise ValueError(f"weights of {names or 'no floating-point type'}, not of one type")
+    return types.pop()
 
 
 def _check_loaded(
