@@ -2,10 +2,13 @@
 
 import json
 import re
+from pathlib import Path
 
 import pandas as pd
 import pytest
+from own_files import reviews, write_table
 
+import rationale
 from rationale import figures
 from rationale.errors import BadInput
 from rationale.runs import compare, differences, exports, results
@@ -203,6 +206,35 @@ def test_the_legend_names_the_default_of_a_setting_in_which_lines_differ(sweep, 
         "hardkuma, encoder=lstm, hidden_size=7",
         "hardkuma, encoder=rcnn, hidden_size=150",
     ]
+
+
+def test_runs_of_fit_are_compared_like_those_of_the_notebook_whose_runs_they_are(tmp_path, capsys):
+    path, small = write_table(tmp_path / "r.csv", reviews(40)), {"embedding_size": 4, "epochs": 1, "device": "cpu"}
+    scores = {}
+    for size in (4, 6):
+        for seed in (1, 2):
+            folder = tmp_path / "mine" / f"h{size}s{seed}"
+            rationale.fit(path, folder, hidden_size=size, seed=seed, **small)
+            scores.setdefault(size, []).append(json.loads((folder / "metrics.json").read_text())["test"]["accuracy"])
+    runs, out = sorted(map(str, (tmp_path / "mine").iterdir())), tmp_path / "out"
+    arguments = ["--by", "hidden_size", "batch_size", "--metric", "accuracy", "--no-plot", "--out", str(out)]
+    assert results.main([*runs, *arguments]) == 0
+    assert "4 runs of 17_train_own_texts" in capsys.readouterr().out
+    table = pd.read_csv(out / "accuracy_by_hidden_size_batch_size.csv").query("model == 'hardkuma'")
+    assert table["hidden_size"].tolist() == [4, 6] and table["seeds"].tolist() == [2, 2]
+    assert table["batch_size"].tolist() == [32, 32], "a setting that these runs have in common"
+    assert table["accuracy"].tolist() == pytest.approx([sum(values) / 2 for values in scores.values()])
+    (Path(runs[0]) / "read.json").unlink()
+    assert results.main([runs[0], *arguments]) == 2
+    assert "environment.txt (of rationale.fit: read.json)" in capsys.readouterr().err, "what is missing is named"
+
+
+def test_a_setting_in_which_two_runs_of_the_same_name_differ_is_refused(tmp_path, capsys):
+    runs = [finished_run(tmp_path / f"e{epochs}", "run", seed=1, epochs=epochs, device="cpu") for epochs in (2, 3)]
+    arguments = ["--metric", "accuracy", "--no-plot", "--out", str(tmp_path / "out")]
+    assert results.main([*map(str, runs), "--by", "epochs", *arguments]) == 2
+    assert "--by epochs: two runs are named 12_train_sst/run; give" in capsys.readouterr().err
+    assert results.main([*map(str, runs), "--by", "batch_size", *arguments]) == 0
 
 
 def test_unknown_settings_metrics_and_folders_are_answered_in_one_line(sweep, capsys):

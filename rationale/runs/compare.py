@@ -158,7 +158,8 @@ def agreements(runs: list[Path]) -> list[pd.DataFrame]:
     """For each run, the mean agreement of its test rationales with those of the runs that differ only in the seed."""
     alike: dict[str, list[Path]] = {}
     for run in runs:
-        p = defaults_of(run.parent.name) | saved.read_parameters(run)  # older runs used defaults that they do not name
+        usual = defaults_of(origin.notebook_of(run))  # older runs used defaults that they do not name
+        p = usual | saved.read_parameters(run)
         if p.get("model") in GATES:
             same = {name: value for name, value in p.items() if name not in {"seed", *WITHOUT_EFFECT}}
             alike.setdefault(f"{run.parent} {json.dumps(same, sort_keys=True)}", []).append(run)

@@ -20,6 +20,7 @@ from rationale.digests import reading
 from rationale.errors import BadInput, excerpt, shown
 from rationale.files import write_text
 from rationale.runs.intact import read_json
+from rationale.runs.origin import READ
 from rationale.runs.record import difference, unlike_recorded
 from rationale.runs.saved import SavedRun, load_run, save_run
 from rationale.runs.workspace import lock_folder
@@ -32,7 +33,6 @@ from rationale.training.settings.own_texts import OwnTextSettings
 from rationale.training.tfidf import Baseline, train_tfidf
 
 KNOWN_BY = ("model.safetensors", "params.yaml")  # files by which a folder is known as that of a run
-READ = "read.json"  # what the run has read: digests of files and revisions of data sets, see `digests.reading`
 OTHERS = ("metrics.json", "history.csv", "splits.csv", "rationales.jsonl", "baseline.json", READ)  # of a run, too
 FROM_TEXTS = ("whole_text_epochs",)  # settings of which a checkpoint has the number that null stood for
 OF_NOTEBOOK = "environment.txt"  # of a run that a notebook makes, finished or not; `fit` does not write it

@@ -7,9 +7,25 @@ from rationale.errors import BadInput
 from rationale.runs import intact
 from rationale.runs.workspace import read_if_there
 
+OWN_TEXTS = "17_train_own_texts"  # the notebook whose run `rationale.fit` makes without it
+READ = "read.json"  # written by `rationale.fit` only: what its run has read, see `digests.reading`
+
+
+def is_by_fit(folder: Path | str) -> bool:
+    """Whether `rationale.fit` has made the run of a folder. It records no environment."""
+    return (Path(folder) / READ).is_file() and not (Path(folder) / "environment.txt").exists()
+
 
 def read_environment(folder: Path | str) -> dict[str, str]:
-    """`environment.txt` of a finished run: its notebook, versions, commit and machine, by name."""
+    """`environment.txt` of a finished run: its notebook, versions, commit and machine, by name. {} for `rationale.fit`.
+
+    Raises
+    ------
+    BadInput
+        If the run of a notebook has no such file, or it is damaged.
+    """
+    if is_by_fit(folder):
+        return {}
     lines = intact.read_text(Path(folder) / "environment.txt").splitlines()
     return dict(line.split(": ", 1) for line in lines if ": " in line)
 
@@ -18,9 +34,12 @@ def notebook_of(folder: Path | str) -> str:
     """The name of the notebook that made a finished run, whatever the folder is called.
 
     `environment.txt` records it. In an older run the metadata of `run.ipynb` do; where neither does (a run in
-    JupyterLab), the run is taken for one of the notebook after which the folder above it is named.
+    JupyterLab), the run is taken for one of the notebook after which the folder above it is named. A run of
+    `rationale.fit` is one of the notebook on texts of one's own.
     """
     folder = Path(folder)
+    if is_by_fit(folder):
+        return OWN_TEXTS
     if (folder / "environment.txt").exists() and (name := read_environment(folder).get("notebook")):
         return name
     executed = read_if_there(folder / "run.ipynb")

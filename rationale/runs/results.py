@@ -22,12 +22,14 @@ from rationale.files import write_text
 from rationale.nn.gates import GATES
 from rationale.runs import compare, saved
 from rationale.runs.differences import BASELINE, defaults_of, has_effect, of_texts
+from rationale.runs.origin import is_by_fit, notebook_of
 from rationale.runs.workspace import root
 from rationale.settings import did_you_mean
 
 if TYPE_CHECKING:
     import pandas as pd
 
+FILES = "a finished run has metrics.json, params.yaml and environment.txt (of rationale.fit: read.json)"
 WRITTEN = ".written.json"  # names and digests of the files that this command has written into a folder
 IN_ROWS = ("model", "vectors", "corpus", "aspect", "task", "target", "seed")  # columns of the long table
 
@@ -46,9 +48,10 @@ def finished_runs(paths: Iterable[str]) -> tuple[list[Path], list[Path]]:
         for path in (Path(os.path.realpath(path)) for path in found):
             if not path.exists():
                 raise BadInput(f"{text}: no such folder, give folders of finished runs (outputs/12_train_sst/NAME)")
-            files = all((path / name).is_file() for name in ("metrics.json", "params.yaml", "environment.txt"))
+            files = all((path / name).is_file() for name in ("metrics.json", "params.yaml"))
+            is_known = (path / "environment.txt").is_file() or is_by_fit(path)
             if path.is_dir():
-                (runs if files and path.suffix != ".partial" else others).append(path)
+                (runs if files and is_known and path.suffix != ".partial" else others).append(path)
     return list(dict.fromkeys(runs)), list(dict.fromkeys(others))
 
 
@@ -58,16 +61,21 @@ def with_settings(rows: "pd.DataFrame", runs: Sequence[Path], names: Sequence[st
     Raises
     ------
     BadInput
-        If no run has such a setting.
+        If no run has such a setting, or two runs of the same name differ in it.
     """
-    given = {run: defaults_of(run.parent.name) | saved.read_parameters(run) for run in runs}
+    notebooks = {run: notebook_of(run) for run in runs}
+    given = {run: defaults_of(notebooks[run]) | saved.read_parameters(run) for run in runs}
     known = dict.fromkeys([name for p in given.values() for name in p] + list(IN_ROWS))
     for name in names:
         if name not in known:
             hint = did_you_mean(name, known) or f"; these runs have {', '.join(sorted(known))}"
             raise BadInput(f"--by {name}: no such setting{hint}")
         if name not in rows:
-            values = {f"{run.parent.name}/{run.name}": _value(p, name) for run, p in given.items()}
+            values: dict[str, Any] = {}
+            for run, p in given.items():
+                key, value = f"{notebooks[run]}/{run.name}", _value(p, name)
+                if values.setdefault(key, value) != value:
+                    raise BadInput(f"--by {name}: two runs are named {key}; give the folder of one another name")
             rows = rows.assign(**{name: rows["run"].map(values).astype(object)})
             if not of_texts(name):
                 rows.loc[rows["model"] == BASELINE, name] = None
@@ -192,7 +200,7 @@ def main(argv: list[str] | None = None) -> int:
     runs, others = finished_runs(args.runs)
     names = ", ".join(shown(path) for path in others)
     if not runs:
-        raise BadInput(f"{names or 'nothing given'}: no finished run; a finished run has metrics.json and params.yaml")
+        raise BadInput(f"{names or 'nothing given'}: no finished run; {FILES}")
     if others:
         print(f"left out, no finished runs: {names}", file=sys.stderr)
     rows = with_settings(compare.rows_of(*runs), runs, by)
