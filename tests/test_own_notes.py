@@ -35,7 +35,7 @@ def evaluation(right: int, texts: int, z=None, answers=None, score=None) -> Eval
     z = [torch.tensor(CHOSEN)] * texts if z is None else z
     error = (values.std() / texts**0.5).item() if texts > 1 else math.nan
     metric = "accuracy" if answer.dtype == torch.long else "mse"
-    return Evaluation({metric: values.mean().item()}, torch.zeros(texts, 2), z, answer, error)
+    return Evaluation({metric: values.mean().item()}, torch.zeros(texts, 2), z, answer, error, error)
 
 
 def result(dev: Evaluation, test: Evaluation | None = None, has_gates: bool = True, labels=1, **facts) -> Result:
@@ -79,11 +79,31 @@ def test_a_model_without_anything_odd_has_no_note():
 def test_too_few_texts_are_told_by_the_interval_of_the_dev_score():
     (note,) = notes_about(result(evaluation(15, 20)))
     error = np.std([1] * 15 + [0] * 5, ddof=1) / 20**0.5
-    needed = math.ceil(20 * (1.96 * error / 0.08) ** 2)
+    needed = next(n for n in range(21, 1000) if 1.96 * (0.75 * 0.25 / (n - 1)) ** 0.5 <= 0.08)
     assert note.startswith(f"too few texts: dev accuracy is 0.75 ± {1.96 * error:.2g} (95 %) with 20 texts; label more")
     wanted = f"label more: for ± 0.08 dev needs about {needed}, and all splits together {2 * needed}"
     assert note.endswith(wanted) and needed > 100, "dev and test are equally large here, and there is no train"
-    assert notes_about(result(evaluation(15 * needed // 20, needed))) == []
+    more = -(-needed // 4)  # so that 3 of 4 texts have a right answer again
+    assert (
+        notes_about(result(evaluation(3 * more, 4 * more)))
+        == []
+        != notes_about(result(evaluation(3 * more - 3, 4 * more - 4)))
+    )
+
+
+@pytest.mark.parametrize("texts", [2, 4, 30])
+def test_however_few_texts_dev_has_the_number_that_it_needs_is_the_same(texts):
+    """Of an accuracy of 1/2, whose interval is 1.96 sqrt(1/4 / (n - 1)) wide on each side."""
+    (note,) = notes_about(result(evaluation(texts // 2, texts)))
+    assert "for ± 0.08 dev needs about 152, " in note
+    assert 1.96 * (0.25 / 151) ** 0.5 < 0.08 < 1.96 * (0.25 / 150) ** 0.5
+
+
+def test_a_perfect_score_of_few_texts_is_known_well_with_the_number_that_the_note_names():
+    for texts in (2, 22):
+        (note,) = notes_about(result(evaluation(texts, texts)))
+        assert note.endswith("for ± 0.08 dev needs about 45, and all splits together 90")
+    assert notes_about(result(evaluation(45, 45))) == [] != notes_about(result(evaluation(44, 44)))
 
 
 def test_a_single_dev_text_and_texts_with_one_score_are_too_few():
@@ -120,8 +140,10 @@ def test_a_class_that_is_never_the_answer_is_named_with_its_number_of_texts():
         "the answer to none of the 1,000 texts of dev is the class 'so, so' (36 texts of dev have it)"
     )
     assert "; give class_weight=balanced, or label more texts of it" in note
-    known.model.head.class_weights = torch.ones(4)
-    assert "have it); label more texts of it" in notes_about(known)[0], "the classes have weights already"
+    known.model.head.class_weights, known.evaluations["dev"].metrics["balanced_accuracy"] = torch.ones(4), 0.5
+    weighted = [note for note in notes_about(known) if "have it); label more texts of it" in note]
+    assert len(weighted) == 1, "the classes have weights already"
+    known.model.head.class_weights = None
     known.evaluations["dev"].answer[-1] = 2
     assert notes_about(known) == [], "a single answer is one, and four texts are too few to miss a class"
     several = own_notes.why_missed(labels * 0 + 1, torch.tensor([0, 1, 2, 3, 4] * 200))
@@ -132,11 +154,67 @@ def test_a_class_that_is_never_the_answer_is_named_with_its_number_of_texts():
 def test_a_model_that_is_worse_than_the_baseline_says_by_how_much_and_what_to_do():
     (note,) = notes_about(result(evaluation(700, 1000)), baseline(760, 1000))
     error = np.std([1] * 60 + [0] * 940, ddof=1) / 1000**0.5  # of the difference, text by text
-    assert note.startswith(f"worse than the baseline on dev: 0.7, {NAME} 0.76, a difference of 0.06 with a")
+    assert note.startswith(f"worse than the baseline on dev: accuracy 0.7, {NAME} 0.76, a difference of 0.06 with a")
     assert f"standard error of {error:.2g}" in note and "vectors=" in note and "encoder=minilm" in note
     assert notes_about(result(evaluation(700, 1000)), baseline(703, 1000)) == [], "within 1.96 standard errors"
     assert notes_about(result(evaluation(700, 1000)), baseline(704, 1000)), "and beyond"
     assert notes_about(result(evaluation(760, 1000)), baseline(700, 1000)) == [], "better"
+
+
+def balanced_result(right: dict[int, int], texts: dict[int, int]) -> Result:
+    """A run that is chosen by the balanced accuracy, with so many texts and right answers of each class."""
+    labels = torch.tensor([label for label, count in texts.items() for _ in range(count)])
+    correct = torch.tensor([float(i < right[label]) for label, count in texts.items() for i in range(count)])
+    dev = evaluation(0, len(labels), answers=labels.where(correct == 1, 1 - labels), score=correct.double())
+    shares = {label: right[label] / count for label, count in texts.items()}
+    variance = sum(share * (1 - share) / (texts[label] - 1 or math.nan) for label, share in shares.items())
+    dev.metrics["balanced_accuracy"], dev.chosen_error = sum(shares.values()) / 2, variance**0.5 / 2
+    found = result(dev)
+    found.model.head.class_weights = torch.ones(2)
+    found.splits["dev"] = [Example(("a",) * 5, label) for label in labels.tolist()]
+    return found
+
+
+def balanced_baseline(right: dict[int, int], texts: dict[int, int]) -> Baseline:
+    scores = np.array([float(i < right[label]) for label, count in texts.items() for i in range(count)])
+    return Baseline(NAME, {}, {"dev": scores, "test": scores}, 1.0, 0.1)
+
+
+def test_notes_about_a_run_with_balanced_classes_compare_by_the_balanced_accuracy_and_name_it():
+    texts = {0: 4500, 1: 500}
+    mine, theirs = {0: 2700, 1: 400}, {0: 4410, 1: 50}  # accuracy 0.62 and 0.892, balanced 0.7 and 0.54
+    assert notes_about(balanced_result(mine, texts), balanced_baseline(theirs, texts)) == []
+    (note,) = notes_about(balanced_result(theirs, texts), balanced_baseline(mine, texts))
+    assert note.startswith(f"worse than the baseline on dev: balanced accuracy 0.54, {NAME} 0.7, a difference of 0.16")
+    of_class = [np.array([-1] * 1710 + [0] * 2790), np.array([1] * 350 + [0] * 150)]
+    error = sum(part.var(ddof=1) / len(part) for part in of_class) ** 0.5 / 2
+    assert f"with a standard error of {error:.2g};" in note
+
+
+def test_a_balanced_accuracy_of_few_texts_is_told_with_its_own_error():
+    texts, right = {0: 90, 1: 10}, {0: 81, 1: 6}
+    (note,) = notes_about(balanced_result(right, texts))
+    error = (0.9 * 0.1 / 89 + 0.6 * 0.4 / 9) ** 0.5 / 2
+    assert note.startswith(f"too few texts: dev balanced accuracy is 0.75 ± {1.96 * error:.2g} (95 %) with 100 texts")
+    times = next(k for k in range(1, 99) if 1.96 * (0.09 / (90 * k - 1) + 0.24 / (10 * k - 1)) ** 0.5 / 2 <= 0.08)
+    needed = int(note.partition("dev needs about ")[2].partition(", and")[0])
+    assert 100 * (times - 1) < needed < 100 * (times + 1), "as many times the texts of each class"
+
+
+@pytest.mark.parametrize("right", [{0: 900, 1: 5}, {0: 850, 1: 5}, {0: 850, 1: 0}])
+def test_a_class_of_few_texts_that_are_all_right_or_all_wrong_is_not_known_well(right):
+    (note,) = [note for note in notes_about(balanced_result(right, {0: 900, 1: 5})) if note.startswith("too few")]
+    assert note.startswith("too few texts: dev balanced accuracy is") and "± 0.22 (95 %) with 905 texts" in note
+    half = 1.96**2 / (5 + 1.96**2) / 2  # Wilson's interval of 5 of 5, for one of two classes
+    assert f"{half:.2g}" == "0.22"
+    many = {0: 2 * right[0], 1: 100 * right[1]}
+    assert not [note for note in notes_about(balanced_result(many, {0: 1800, 1: 500})) if note.startswith("too few")]
+
+
+def test_with_a_single_dev_text_of_a_class_two_models_are_not_compared():
+    texts = {0: 900, 1: 1}
+    (note,) = notes_about(balanced_result({0: 450, 1: 0}, texts), balanced_baseline(texts, texts))
+    assert note.startswith("too few texts: dev balanced accuracy is 0.25 ± 0.4 (95 %)"), "the error is not known"
 
 
 def test_a_model_with_a_pretrained_encoder_is_not_told_to_take_one():
@@ -179,7 +257,7 @@ def test_of_two_models_of_scores_the_one_with_the_larger_error_is_worse(error, w
     mine = evaluation(0, 1000, answers=answers, score=answers.double().square().squeeze(1))
     scores = -np.tile([error - 0.01, error + 0.01], 500)
     notes = notes_about(result(mine, labels=(0.0,)), Baseline("TF-IDF + ridge regression", {}, {"dev": scores}, 1, 1))
-    assert [note.split(",")[0] for note in notes] == ["worse than the baseline on dev: 0.205"] * worse
+    assert [note.split(",")[0] for note in notes] == ["worse than the baseline on dev: mse 0.205"] * worse
     assert not worse or "TF-IDF + ridge regression 0.105, a difference of 0.1 with" in notes[0]
 
 
@@ -216,9 +294,10 @@ def test_a_rationale_whose_number_of_words_tells_the_answer_is_a_code():
 
 
 def test_a_perfect_score_of_few_texts_says_that_they_are_few():
-    assert own_notes.why_few(1.0, 0.0, 22, "accuracy", 220).startswith("too few texts: dev accuracy is 1 ± 0.15 (95 %)")
-    assert own_notes.why_few(0.0, 0.0, 2, "accuracy", 1000).startswith("too few texts: dev accuracy is 0 ± 0.66 (95 %)")
-    assert own_notes.why_few(1.0, 0.0, 100, "accuracy", 1000) == ""
+    (right,), (wrong,) = notes_about(result(evaluation(22, 22))), notes_about(result(evaluation(0, 2)))
+    assert right.startswith("too few texts: dev accuracy is 1 ± 0.15 (95 %)")
+    assert wrong.startswith("too few texts: dev accuracy is 0 ± 0.66 (95 %)")
+    assert notes_about(result(evaluation(100, 100))) == []
 
 
 def test_what_a_number_tells_is_learned_on_other_texts_than_it_is_asked_about():

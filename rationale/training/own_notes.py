@@ -13,6 +13,7 @@ from torch import Tensor
 from rationale.data.example import Example
 from rationale.errors import counted, excerpt
 from rationale.explain.faithfulness import told_by_number
+from rationale.metrics import balanced_accuracy
 from rationale.statistics import wilson_interval
 from rationale.training.evaluation import Evaluation
 from rationale.training.extraction import Result
@@ -29,6 +30,8 @@ COLLAPSED = 0.5  # share of texts, with no word selected or with every word sele
 
 def notes_about(result: Result, baseline: Baseline | None = None, names: Sequence[str] | None = None) -> list[str]:
     """The notes about a trained model, usually none.
+
+    The score in them is that by which the epoch is chosen (`Head.chosen_by`), which they name.
 
         few        dev has so few texts that its score says little
         constant   every answer to dev is the same class
@@ -49,21 +52,24 @@ def notes_about(result: Result, baseline: Baseline | None = None, names: Sequenc
     """
     model, dev = result.model, result.evaluations["dev"]
     assert model is not None
-    metric, unit, position, advice = model.head.metric, model.unit, model.position, advice_for(result)
-    total = sum(map(len, result.splits.values()))
-    notes = [why_few(dev.metrics[metric], dev.standard_error, len(dev.z), metric, total, unit)]
-    if metric == "accuracy":
-        labels = torch.tensor([example.label for example in result.splits["dev"]])
+    score, unit, position, advice = model.head.chosen_by, model.unit, model.position, advice_for(result)
+    examples, total = result.splits["dev"], sum(map(len, result.splits.values()))
+    gives_classes, mine = model.head.metric == "accuracy", scores_of(dev, examples)
+    labels = torch.tensor([example.label for example in examples])
+    groups = labels if score != model.head.metric else torch.zeros(len(mine))  # the score is the mean of their means
+    width = width_of(mine, groups) if gives_classes else SIGMAS * dev.standard_error
+    notes = [why_few(dev.metrics[score], width, len(mine), score, total, unit, len(groups.unique()))]
+    if gives_classes:
         can_balance = model.task == "extraction" and model.head.class_weights is None
         notes.append(
             why_constant(dev.answer, labels, advice, unit) or why_missed(dev.answer, labels, names, can_balance, unit)
         )
     if baseline is not None:
-        scores = torch.as_tensor(baseline.scores["dev"])
-        notes.append(why_worse(scores_of(dev, result.splits["dev"]), scores, baseline.name, advice))
+        theirs = torch.as_tensor(baseline.scores["dev"])
+        notes.append(why_worse(mine, theirs, groups, score, baseline.name, advice))
     if model.has_gates:
         collapsed = why_collapsed(dev.z, unit, position)
-        code = why_code(dev, result.evaluations["test"], position) if metric == "accuracy" else ""
+        code = why_code(dev, result.evaluations["test"], position) if gives_classes else ""
         other = why_other_rate(dev, result.evaluations["test"], unit, position)
         notes += [collapsed] if collapsed else [code, other]
     return [note for note in notes if note]
@@ -90,29 +96,60 @@ def scores_of(evaluation: Evaluation, examples: Sequence[Example]) -> Tensor:
     return -(evaluation.answer - labels).double().square().mean(1)
 
 
-def why_few(score: float, standard_error: float, texts: int, metric: str, total: int, unit: str = "text") -> str:
-    """Whether there are too few dev texts to know the score well.
+def width_of(right: Tensor, groups: Tensor) -> float:
+    """The distance from an accuracy, the mean over groups of texts, to the end of its 95 % interval.
+
+        sqrt(sum_c w_c^2) / C
+
+    Of C groups, w_c is 1.96 standard errors of the accuracy of one. Where all its answers are right, or all are wrong,
+    the standard error is 0 however few they are, and w_c is the width of Wilson's interval.
 
     Parameters
     ----------
-    score, standard_error : float
-        Of dev; the error is NaN for a single text.
+    right : [N]
+        1 where the answer is right, else 0.
+    groups : [N]
+        The classes, or the same number for all texts.
+    """
+    squares = []
+    for group in groups.unique():
+        part = right[groups == group]
+        share = part.mean().item()
+        low, high = wilson_interval(share, len(part))
+        squares.append(SIGMAS**2 * part.var().item() / len(part) if 0 < share < 1 else (high - low) ** 2)
+    return math.sqrt(sum(squares)) / len(squares)
+
+
+def why_few(
+    score: float, width: float, texts: int, metric: str, total: int, unit: str = "text", groups: int = 1
+) -> str:
+    """Whether there are too few dev texts to know the score well.
+
+    A variance that is estimated from n texts is divided by n - 1, and the width of Wilson's interval of a perfect score
+    by n + 1.96^2. The number that is needed is told by these.
+
+    Parameters
+    ----------
+    score, width : float
+        Of dev, with the distance to the end of its 95 % interval; this is NaN for the error of a single text.
     texts, total : int
         Number of texts in dev, and in all splits.
+    metric : str
+        Name of the score.
     unit : str
         What the model reads, "text" or "pair", here and in the functions below.
+    groups : int
+        Number of groups over whose scores the score is a mean.
     """
-    width = SIGMAS * standard_error
-    if metric == "accuracy" and score in (0.0, 1.0):  # then this is 0, however few the texts are
-        low, high = wilson_interval(score, texts)
-        width = high - low
-    limit = WIDE if metric == "accuracy" else WIDE_ERROR * score
+    is_share, name = metric != "mse", metric.replace("_", " ")
+    limit = WIDE if is_share else WIDE_ERROR * score
     if texts > 1 and width <= limit:
         return ""
     if texts == 1 or not limit:
-        return f"too few {unit}s: dev {metric} {score:.3g} is that of {counted(texts, unit)}; label more {unit}s"
-    needed = math.ceil(texts * (width / limit) ** 2)
-    known = f"dev {metric} is {score:.3g} ± {width:.2g} (95 %) with {counted(texts, unit)}"
+        return f"too few {unit}s: dev {name} {score:.3g} is that of {counted(texts, unit)}; label more {unit}s"
+    fixed, power = (-groups * SIGMAS**2, 1) if is_share and score in (0.0, 1.0) else (groups, 2)
+    needed = math.ceil(fixed + (texts - fixed) * (width / limit) ** power)
+    known = f"dev {name} is {score:.3g} ± {width:.2g} (95 %) with {counted(texts, unit)}"
     wanted = f"for ± {limit:.2g} dev needs about {needed:,}, and all splits together {needed * total // texts:,}"
     return f"too few {unit}s: {known}; label more: {wanted}"
 
@@ -158,24 +195,28 @@ def why_missed(
     return f"{never}; {advice}label more {unit}s of {'it' if len(missed) == 1 else 'them'}"
 
 
-def why_worse(mine: Tensor, other: Tensor, name: str, advice: str) -> str:
+def why_worse(mine: Tensor, other: Tensor, groups: Tensor, metric: str, name: str, advice: str) -> str:
     """Whether a model is worse than the baseline.
 
     Parameters
     ----------
     mine, other : [N]
         Scores of the same texts, more is better.
+    groups : [N]
+        The models are compared by the mean over groups of texts of the mean of their scores: classes, or the same
+        number for all texts. With a group of a single text, the error of the difference is not known, and there is no
+        note.
+    metric : str
+        Name of the score.
     name : str
         Of the baseline.
     advice : str
         What the note ends with.
     """
-    difference = other - mine
-    mean = difference.mean().item()
-    error = (difference.std() / len(difference) ** 0.5).item() if len(difference) > 1 else 0.0
-    if mean <= SIGMAS * error:
+    (ours, _), (theirs, _), (mean, error) = (balanced_accuracy(x, groups) for x in (mine, other, other - mine))
+    if not mean > SIGMAS * error:
         return ""
-    scores = f"{abs(mine.mean().item()):.3g}, {name} {abs(other.mean().item()):.3g}"
+    scores = f"{metric.replace('_', ' ')} {abs(ours):.3g}, {name} {abs(theirs):.3g}"
     by = f"a difference of {mean:.2g} with a standard error of {error:.2g}"
     return f"worse than the baseline on dev: {scores}, {by}; do not trust these rationales yet, {advice}"
 
