@@ -73,11 +73,6 @@ def test_one_line_says_how_a_training_ended():
     )
     line = rule.describe_end(rows[:3], best_of(rows[:3], rule), 4)
     assert line.startswith("still improving at the last epoch, 3: dev accuracy 0.7 (epoch 3) is kept; a larger number")
-    rates = [0.2, 0.2, 0.2, 0.2, 0.2, 0.2, 0.5]
-    better = history([*SCORES[:6], 0.75], rates)
-    line = rule.describe_end(better, best_of(better, rule), 4)
-    assert line.endswith("not better in 4 more epochs whose rate is as near to the target (dev accuracy 0.75 (epoch 7) "
-                         "has a rate that is not)")  # fmt: skip
     falls = history([0.8, 0.6], [0.5, 0.2])
     line = rule.describe_end(falls, best_of(falls, rule), 4)
     assert line.startswith("not known to have converged at the last epoch, 2: dev accuracy 0.6 (epoch 2) is kept for ")
@@ -88,6 +83,36 @@ def test_one_line_says_how_a_training_ended():
     assert rule.describe_end(off, best_of(off, rule), 4) == outside
     late = selection(patience=7)
     assert "7: there is no epoch after the first 7, which are not" in late.describe_end(rows, best_of(rows, late), 4)
+
+
+@pytest.mark.parametrize("off", [1, 7])
+def test_the_line_names_a_better_epoch_that_is_passed_over_for_its_rate_be_it_earlier_or_later(off):
+    rule, kept = selection(), 2 if off == 1 else 3
+    scores, rates = [0.5, 0.7, 0.7, 0.68, 0.69, 0.7, 0.1], [0.2] * 7
+    scores[off - 1], rates[off - 1], scores[kept - 1] = 0.75, 0.257, 0.72
+    rows = history(scores, rates)
+    passed = f"; dev accuracy 0.75 (epoch {off}) is passed over: its rate is 0.257, the target 0.2 ± 0.05"
+    line = rule.describe_end(rows, best_of(rows, rule), 4)
+    replaced = f"not replaced in {7 - kept} more epochs"
+    assert line == f"converged at epoch {kept}: dev accuracy 0.72 (epoch {kept}), {replaced}{passed}"
+    line = rule.describe_end(rows, best_of(rows, rule), 6)
+    assert line.startswith(
+        f"not known to have converged at the last epoch, 7: dev accuracy 0.72 (epoch {kept}) is kept"
+    )
+    assert line.endswith(f"a larger number of epochs may help{passed}")
+
+
+def test_an_epoch_that_is_passed_over_for_another_reason_than_its_rate_has_this_reason():
+    rows = history([0.9, *SCORES])
+    early = selection(patience=1, target=None)
+    line = early.describe_end(rows, best_of(rows, early), 4)
+    assert line.endswith("; dev accuracy 0.9 (epoch 1) is passed over: the first 1 epochs are not chosen")
+    for i, row in enumerate(rows):
+        row["dev_loss"] = 1.0 + (i != 2)
+    authors = ModelSelection("authors", "dev_accuracy", higher_is_better=True)
+    line = authors.describe_end(rows, best_of(rows, authors), 4)
+    told = "dev accuracy 0.9 (epoch 1) is passed over: model_choice=authors compares the dev loss, not the score"
+    assert line == f"converged at epoch 3: dev accuracy 0.6 (epoch 3), not replaced in 5 more epochs; {told}"
 
 
 @pytest.fixture

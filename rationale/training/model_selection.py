@@ -9,6 +9,7 @@ from rationale.settings import Settings, setting
 AUTHORS_PATIENCE = 3  # epochs, on SST
 LONG_ENOUGH = 6  # epochs of a run in which an early epoch means something
 FAR = 0.25  # of the target: how far the share of selected words may be from it without a note
+BY_LOSS = "model_choice=authors compares the dev loss, not the score"
 EXPECTED, SELECTED = "dev_rate_expected", "dev_rate_selected"  # columns of the history
 
 
@@ -114,26 +115,41 @@ class ModelSelection:
         return bool(epochs) and self._is_admissible(best) and len(history) - best["epoch"] >= epochs  # type: ignore[index]
 
     def describe_end(self, history: list[dict], best: dict, epochs: int) -> str:
-        """One line on whether training has converged; the parameters are those of `has_converged`."""
-        since = len(history) - best["epoch"]
+        """One line on whether training has converged; the parameters are those of `has_converged`.
+
+        If the epoch `best` may be kept, but another one has a better score, the line also says why that is passed over.
+        """
+        since, passed_over = len(history) - best["epoch"], self._passed_over(history, best)
         if self.has_converged(history, best, epochs):
-            line = f"converged at epoch {best['epoch']}: {self._score_of(best)}, not better in {since} more epochs"
-            other = min(history, key=self._loss)  # without regard to its rate
-            if self._loss(other) < self._loss(best) and other["epoch"] > best["epoch"]:
-                line += f" whose rate is as near to the target ({self._score_of(other)} has a rate that is not)"
-            return line
+            ended = f"not {'replaced' if passed_over else 'better'} in {since} more epochs{passed_over}"
+            return f"converged at epoch {best['epoch']}: {self._score_of(best)}, {ended}"
         if self._is_admissible(best):
             kept = f"at the last epoch, {len(history)}: {self._score_of(best)} is kept"
+            advice = f"a larger number of epochs may help{passed_over}"
             if not since and len(history) > 1 and self._loss(best) >= self._loss(history[-2]):
-                return f"not known to have converged {kept} for its rate; a larger number of epochs may help"
+                return f"not known to have converged {kept} for its rate; {advice}"
             if not since:
-                return f"still improving {kept}; a larger number of epochs may help"
+                return f"still improving {kept}; {advice}"
             more = f"{since} more epoch{'s have' if since > 1 else ' has'} not changed"
-            return f"not known to have converged {kept}, which {more}; a larger number of epochs may help"
+            return f"not known to have converged {kept}, which {more}; {advice}"
         reason = f"the {_words(self.rate)} of no epoch is within {self.tolerance:.4g} of the target {self.target:.4g}"
         if not self._outside(best):
             reason = f"there is no epoch after the first {self.patience}, which are not chosen"
         return f"not converged at the last epoch, {len(history)}: {reason}; try more epochs"
+
+    def _passed_over(self, history: list[dict], kept: dict) -> str:
+        """What is said of the epoch with the best score, if it is another one than that which is kept, else ""."""
+        best = min(history, key=self._loss)
+        if not self._loss(best) < self._loss(kept):
+            return ""
+        if best["epoch"] <= self.patience:
+            cause = f"the first {self.patience} epochs are not chosen"
+        elif self.kind == "authors":
+            cause = BY_LOSS
+        else:
+            rate = f"its {_words(self.rate)} is {best.get(self.rate, 1):.4g}"
+            cause = f"{rate}, the target {self.target:g} ± {self.tolerance:.4g}"
+        return f"; {self._score_of(best)} is passed over: {cause}"
 
     def _is_admissible(self, row: dict | None) -> bool:
         """Whether an epoch may be kept for its score: it is not an early one, and its rate is the right one."""
@@ -234,7 +250,7 @@ class ModelSelection:
         if best["epoch"] <= self.patience:
             cause = f"the first {self.patience} epochs are not chosen"
         elif self.kind == "authors":
-            cause = "model_choice=authors compares the dev loss, not the score"
+            cause = BY_LOSS
         scores = f"{self._score_of(kept)}, {self._score_of(best)}"
         return f"{scores}, more than a standard error ({standard_error:.2g}) better; {cause}"
 
