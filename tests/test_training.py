@@ -509,6 +509,22 @@ def test_a_note_says_what_is_odd_about_the_kept_epoch(choice, rows, expected):
         assert "\n" not in note and all(part in note for part in parts), note
 
 
+@pytest.mark.parametrize("later", [0.5, 0.4, 0.9])  # as good in the last third, worse, or nearer to no target
+def test_nothing_is_said_of_fewer_epochs_where_the_note_about_the_rate_asks_for_more(later):
+    (note,) = noted(within(), [(0.5, 0.5, 0), *flat(later, 8, rate=0.9)], 0.5)
+    assert note.startswith("epoch 1 is kept, outside the tolerance") and "so more epochs" in note
+
+
+@pytest.mark.parametrize(("target", "selected"), [(0.4, 0.0), (0.4, 1.0), (None, 0.0)])
+def test_nothing_is_said_of_an_early_epoch_whose_gates_have_collapsed(target, selected):
+    """At any tolerance, also without a target; a model that reads everything has no gates to collapse."""
+    for value, expected in ((selected, 0), (0.4, 1), *([(1.0, 1)] if target is None else [])):
+        names = {"dev_accuracy": 0.5, "dev_rate_selected": value}
+        history = [{"epoch": epoch} | names for epoch in range(1, 10)]
+        notes = within(target=target, tolerance=1.0, rate="dev_rate_selected").notes(history, history[0], 0.02)
+        assert len(notes) == expected and all("fewer epochs would do" in note for note in notes)
+
+
 @pytest.mark.parametrize(
     ("selected", "measured", "far"),
     [(0.1, "expected", True), (0.51, "expected", True), (0.31, "expected", False), (0.1, "selected", False)],

@@ -182,7 +182,8 @@ class ModelSelection:
     def notes(self, history: list[dict], kept: dict, standard_error: float) -> list[str]:
         """What a user should know about the epoch that was kept: at most one line per reason, usually none.
 
-            early     the epoch is in the first third of a run of at least `LONG_ENOUGH` epochs
+            early     the epoch is in the first third of a run of at least `LONG_ENOUGH` epochs, its rate is within the
+                      tolerance, and its gates select some words but not all
             outside   its rate is not within the tolerance of the target
             far       its expected rate is, but the share of words that it selects is far from the target
             worse     another epoch has a better score, by more than a standard error
@@ -205,6 +206,10 @@ class ModelSelection:
 
     def _why_early(self, history: list[dict], kept: dict, standard_error: float) -> str:
         if len(history) < LONG_ENOUGH or 3 * kept["epoch"] > len(history) or math.isnan(standard_error):
+            return ""
+        # What is wrong with such gates has its own note, which may ask for more epochs.
+        has_collapsed = kept.get(SELECTED) == 0 or (self.target is not None and kept.get(SELECTED) == 1)
+        if self._outside(kept) or has_collapsed:
             return ""
         late = min(history[-(len(history) // 3) :], key=self._order)
         text = f"{self._score_of(kept)} of {len(history)} epochs; in the last third at best {self._score_of(late)}"
