@@ -146,9 +146,26 @@ def test_a_class_that_is_never_the_answer_is_named_with_its_number_of_texts():
     known.model.head.class_weights = None
     known.evaluations["dev"].answer[-1] = 2
     assert notes_about(known) == [], "a single answer is one, and four texts are too few to miss a class"
-    several = own_notes.why_missed(labels * 0 + 1, torch.tensor([0, 1, 2, 3, 4] * 200))
-    classes = ", ".join(f"{i} (200 texts of dev have it)" for i in (0, 2, 3))
-    assert f"is one of the classes {classes}, and 1 more; give" in several
+    counts = {0: 20, 1: 880, 2: 30, 3: 40, 4: 30}
+    label = torch.tensor([label for label, count in counts.items() for _ in range(count)])
+    several = own_notes.why_missed(label * 0 + 1, label, "ADVICE")
+    classes = ", ".join(f"{i} ({counts[i]} texts of dev have it)" for i in (0, 2, 3))
+    assert f"is one of the classes {classes}, and 1 more; give class_weight=balanced, or label" in several
+    assert several.endswith("label more texts of them")
+
+
+@pytest.mark.parametrize(("share", "is_rare"), [(334, False), (270, False), (240, True), (50, True)])
+def test_only_of_a_class_that_is_rare_more_texts_are_to_be_labelled(share, is_rare):
+    """Of three classes, each of which would have 333 of 1,000 texts if all were equally frequent."""
+    labels = torch.tensor([2] * share + [i % 2 for i in range(1000 - share)])
+    known = result(evaluation(1000 - share, 1000, answers=labels.where(labels < 2, 0)))
+    known.splits["dev"] = [Example(("a",), label) for label in labels.tolist()]
+    (note,) = notes_about(known)
+    assert note.startswith(
+        f"the answer to none of the 1,000 texts of dev is the class 2 ({share} texts of dev have it); "
+    )
+    assert note.endswith("label more texts of it") == is_rare == ("class_weight=balanced" in note)
+    assert is_rare or (note.endswith(f"; {own_notes.advice_for(known)}") and "more epochs" in note)
 
 
 def test_a_model_that_is_worse_than_the_baseline_says_by_how_much_and_what_to_do():

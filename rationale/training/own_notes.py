@@ -24,7 +24,8 @@ WIDE = 0.08  # distance from dev accuracy to the end of its 95 % interval from w
 WIDE_ERROR = 0.25  # the same for a mean squared error, as a share of it
 SIGMAS = 1.96  # that distance in standard errors
 TOLD = 0.5  # share of the answers other than the most frequent one from which on a rationale is called a code
-RARE = 5  # texts of dev that a class has at least, if it can be missed among the answers
+FEW = 5  # texts of dev that a class has at least, if it can be missed among the answers
+RARE = 0.75  # of the texts that it would have if all classes were equally frequent: below this a class is rare
 COLLAPSED = 0.5  # share of texts, with no word selected or with every word selected
 
 
@@ -61,9 +62,8 @@ def notes_about(result: Result, baseline: Baseline | None = None, names: Sequenc
     notes = [why_few(dev.metrics[score], width, len(mine), score, total, unit, len(groups.unique()))]
     if gives_classes:
         can_balance = model.task == "extraction" and model.head.class_weights is None
-        notes.append(
-            why_constant(dev.answer, labels, advice, unit) or why_missed(dev.answer, labels, names, can_balance, unit)
-        )
+        missed = why_missed(dev.answer, labels, advice, names, can_balance, unit)
+        notes.append(why_constant(dev.answer, labels, advice, unit) or missed)
     if baseline is not None:
         theirs = torch.as_tensor(baseline.scores["dev"])
         notes.append(why_worse(mine, theirs, groups, score, baseline.name, advice))
@@ -171,28 +171,37 @@ def why_constant(answer: Tensor, label: Tensor, advice: str, unit: str = "text")
 
 
 def why_missed(
-    answer: Tensor, label: Tensor, names: Sequence[str] | None = None, can_balance: bool = True, unit: str = "text"
+    answer: Tensor,
+    label: Tensor,
+    advice: str,
+    names: Sequence[str] | None = None,
+    can_balance: bool = True,
+    unit: str = "text",
 ) -> str:
-    """Whether a class that at least `RARE` dev texts have is never the answer.
+    """Whether a class that at least `FEW` dev texts have is never the answer.
 
     Parameters
     ----------
     answer, label : long [N]
+    advice : str
+        What the note ends with, unless the classes that are never the answer are rare.
     names : sequence of str, or None
         Of the classes.
     can_balance : bool
         Whether the classes can be given weights in training, and have none yet.
     """
     counts = label.bincount()
-    missed = [i for i in label.unique().tolist() if counts[i] >= RARE and not (answer == i).any()]
+    missed = [i for i in label.unique().tolist() if counts[i] >= FEW and not (answer == i).any()]
     if not missed:
         return ""
     shown = [f"{excerpt(names[i]) if names else i} ({counts[i]:,} {unit}s of dev have it)" for i in missed[:3]]
     more = f", and {len(missed) - 3} more" if len(missed) > 3 else ""
     classes = f"the class {shown[0]}" if len(missed) == 1 else f"one of the classes {', '.join(shown)}{more}"
     never = f"the answer to none of the {counted(len(label), unit)} of dev is {classes}"
-    advice = "give class_weight=balanced, or " if can_balance else ""
-    return f"{never}; {advice}label more {unit}s of {'it' if len(missed) == 1 else 'them'}"
+    if counts[missed].max() < RARE * len(label) / len(label.unique()):
+        balance = "give class_weight=balanced, or " if can_balance else ""
+        advice = f"{balance}label more {unit}s of {'it' if len(missed) == 1 else 'them'}"
+    return f"{never}; {advice}"
 
 
 def why_worse(mine: Tensor, other: Tensor, groups: Tensor, metric: str, name: str, advice: str) -> str:
