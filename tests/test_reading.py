@@ -188,6 +188,52 @@ def test_a_sweep_consists_of_runs_that_differ_in_their_target_in_ascending_order
     assert [[run.name for run in group] for group in groups.values()] == [["s0.2", "s0.4", "s0.6", "whole"]]
 
 
+def changed_run(runs: dict[str, Path], folder: Path, **changes) -> Path:
+    """A run that differs from one with gates in these settings, or that reads everything."""
+    folder.mkdir(parents=True)
+    run = runs["whole" if changes.get("model") == "full_text" else "s0.4"]
+    (folder / "params.yaml").write_text(yaml.safe_dump(saved.read_parameters(run) | changes))
+    shutil.copy(run / "model.safetensors", folder)
+    return folder
+
+
+@pytest.mark.parametrize("notebook", ["10_first_rationale", "of_no_notebook"])
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"epochs": 7}, "epochs=7"),
+        ({"start": "target"}, "start=target"),
+        ({"hidden_size": 3, "measure": "selected"}, "hidden_size=3, measure=selected"),
+        ({"transitions": 0.05}, "transitions=0.05"),
+    ],
+)
+def test_runs_that_differ_in_another_setting_than_their_rate_are_no_sweep(runs, tmp_path, notebook, changes, told):
+    top = tmp_path / notebook
+    for other in ({}, changes):
+        for rate in (0.1, 0.3):
+            changed_run(runs, top / f"{bool(other)}{rate}", selection=rate, **other)
+    changed_run(runs, top / "alone", selection=0.2, seed=8)
+    groups = find.group_sweeps(sorted(top.iterdir()))
+    assert sorted([run.name for run in group] for group in groups.values()) == [
+        ["False0.1", "False0.3"], ["True0.1", "True0.3"]]  # fmt: skip
+    (description,) = [description for description, group in groups.items() if "True" in group[0].name]
+    assert description.endswith(f", {told} (2 runs)")
+
+
+def test_a_setting_without_an_effect_does_not_part_the_runs_of_a_sweep(runs, tmp_path):
+    """The device has none, `start` none on a model that reads everything, and a price says how much to select."""
+    top = tmp_path / "10_first_rationale"
+    one, two = changed_run(runs, top / "1", device="cpu"), changed_run(runs, top / "2", selection=0.7, device="cuda")
+    priced = changed_run(runs, top / "3", selection=None, sparsity=0.01)
+    metrics = saved.read_metrics(runs["s0.4"])
+    metrics["dev"]["rate_selected"] = 0.5
+    (priced / "metrics.json").write_text(json.dumps(metrics))
+    whole = changed_run(runs, top / "4", model="full_text", start="target", dependent=False)
+    longer = changed_run(runs, top / "5", model="full_text", epochs=99)
+    (group,) = find.group_sweeps([longer, whole, two, one, priced]).values()
+    assert group == [one, priced, two, whole]
+
+
 def test_the_rate_slider_goes_through_the_runs_of_the_sweep(runs):
     explorer = rates.explore_rates(list(runs.values()), TEXT)
     assert [label for label, _ in explorer.rate.options] == ["20 %", "40 %", "60 %", "all words"]

@@ -1,13 +1,21 @@
 """Find finished runs, and group those that differ only in how much they select."""
 
+from collections import defaultdict
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from rationale.data.corpora import corpus_names
 from rationale.data.own import is_own
+from rationale.errors import BadInput
 from rationale.nn.gates import GATES
 from rationale.runs import saved
+from rationale.runs.differences import defaults_of, has_effect, write_settings
 from rationale.runs.workspace import TRIALS, is_finished
+
+HOW_MUCH = {"selection", "sparsity"}  # settings that say how much a model selects
+SHOWN = ("corpus", "aspect", "vectors", "encoder", "dependent", "predictor", "seed")  # of each group of runs
 
 
 def find_runs(folder: Path | str) -> dict[str, list[Path]]:
@@ -36,32 +44,60 @@ def find_runs(folder: Path | str) -> dict[str, list[Path]]:
 def group_sweeps(runs: Sequence[Path]) -> dict[str, list[Path]]:
     """Group runs that differ only in how much they select.
 
-    The runs of a group have the same notebook, model, corpus, vectors, encoder and seed. Within a group they are sorted
-    by `requested_rate`, in ascending order; runs of models that read everything come last.
+    The runs of a group are of the same notebook and model, and every setting that can change their results is the same,
+    but for those in `HOW_MUCH`. Within a group they are sorted by `requested_rate`, in ascending order. Runs of models
+    that read everything come last, if they have the same settings, as far as these have an effect on them.
 
     Returns
     -------
     dict
-        Description of the group -> folders of at least two runs, the largest group first.
+        Description of the group -> folders of at least two runs, the largest group first. The description names the
+        settings in `SHOWN`, and those in which similar groups differ.
     """
-    same = ("corpus", "aspect", "vectors", "encoder", "dependent", "predictor", "seed")
-    groups, whole = {}, {}
+    members, whole, settings = defaultdict(list), defaultdict(list), {}
     for run in (run for run in runs if (run / "model.safetensors").is_file()):
         p = saved.read_parameters(run)
-        alike = (run.parent.name, *((key, p[key]) for key in same if key in p))
         if p["model"] == "full_text":
-            whole.setdefault(alike, []).append(run)
+            whole[_alike(run, p)].append(run)
         elif p["model"] in GATES:
-            groups.setdefault((p["model"], *alike), []).append(run)
-    sweeps = {}
-    for (model, notebook, *rest), members in sorted(groups.items(), key=lambda item: -len(item[1])):
-        ordered = [*sorted(members, key=lambda run: requested_rate(run)[0]), *whole.get((notebook, *rest), [])]
-        if len(ordered) > 1:
-            description = ", ".join(
-                f"{key} {value}" if key in ("dependent", "seed") else value for key, value in rest if value
-            )
-            sweeps[f"{notebook}: {model}, {description} ({len(ordered)} runs)"] = ordered
-    return sweeps
+            key = p["model"], _alike(run, p), _alike(run, p | {"model": "full_text"})
+            members[key].append(run)
+            settings[key] = _effective(run, p)
+    groups = {
+        key: [*sorted(gated, key=lambda run: requested_rate(run)[0]), *whole[key[-1]]] for key, gated in members.items()
+    }
+    sweeps = sorted((key for key in groups if len(groups[key]) > 1), key=lambda key: -len(groups[key]))
+    names = {key: _described(groups[key][0], settings[key]) for key in sweeps}
+    described = {}
+    for key in sweeps:
+        similar = [settings[other] for other in sweeps if names[other] == names[key]]
+        apart = {name for name, value in settings[key].items() if any(value != one.get(name) for one in similar)}
+        differing = write_settings({name: settings[key][name] for name in apart})
+        told = ", ".join(filter(None, [names[key], differing]))
+        described[f"{told} ({len(groups[key])} runs)"] = groups[key]
+    return described
+
+
+def _effective(run: Path, p: dict[str, Any]) -> dict[str, Any]:
+    """The settings of a run that can have changed its results, apart from `HOW_MUCH`.
+
+    A setting that an older run lacks counts as the default of its notebook.
+    """
+    usual: dict[str, Any] = {}
+    with suppress(BadInput):  # a run of `fit` may be in any folder
+        usual = defaults_of(run.parent.name)
+    p = usual | p
+    return {name: p[name] for name in p if name not in HOW_MUCH and has_effect(name, p)}
+
+
+def _alike(run: Path, p: dict[str, Any]) -> tuple[str, str]:
+    """What runs of a group have in common, as text."""
+    return run.parent.name, write_settings(_effective(run, p))
+
+
+def _described(run: Path, p: dict[str, Any]) -> str:
+    shown = [f"{name} {p[name]}" if name in ("dependent", "seed") else p[name] for name in SHOWN if p.get(name)]
+    return f"{run.parent.name}: {p['model']}, {', '.join(shown)}"
 
 
 def requested_rate(run: Path) -> tuple[float, str]:
