@@ -10,6 +10,7 @@ import sys
 from itertools import pairwise
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -25,13 +26,14 @@ from rationale.data.example import Example, data_folder
 from rationale.data.own import is_own, read_own, require_texts, texts_as_written
 from rationale.data.own import read as reader
 from rationale.data.own.eraser import is_eraser
+from rationale.data.own.labels import far_scores
 from rationale.data.own.settings import TextFileSettings, absolute
 from rationale.data.own.splits import SHARES
 from rationale.data.pairs import NULL
 from rationale.data.read import read_alignment, read_extraction, write_as_table
 from rationale.data.tokenise import TOKENISERS
 from rationale.digests import files_read, revisions_read
-from rationale.errors import BadInput
+from rationale.errors import BadInput, counted
 from rationale.runs import run
 from rationale.runs.workspace import root
 from rationale.training.settings import AlignmentSettings, OwnTextSettings
@@ -714,6 +716,51 @@ def test_texts_that_often_stand_for_a_missing_one_are_counted(tmp_path):
     assert told in notes
     notes = read_own(settings(write_table(tmp_path / "s.csv", reviews()))).notes
     assert not any("or the like" in note for note in notes)
+
+
+@pytest.mark.parametrize(("wrong", "count"), [({17: 1e6}, 1), ({5: 99.0}, 1), ({40: -999.0, 8: 9999.0, 9: -999.0}, 3)])
+def test_scores_that_are_far_from_all_others_are_counted_and_the_first_is_named(tmp_path, wrong, count):
+    rows = [{"text": f"text {i}", "label": wrong.get(i, 1.5 + i % 10)} for i in range(1, 101)]
+    read = read_own(settings(write_table(tmp_path / "r.csv", rows)))
+    (note,) = [note for note in read.notes if "far from all others" in note]
+    verb, row = "is" if count == 1 else "are", min(wrong)
+    assert note.startswith(f"{counted(count, 'score')} in column 'label' {verb} far from all others: ")
+    first = f"r.csv, row {row + 1} has '{wrong[row]:.0f}', and the others are from 1.5 to 10.5, which a model"
+    assert first in note, "the row of the names is the first one"
+
+
+ORDINARY = {
+    "whole numbers from 1 to 5": lambda g, n: g.integers(1, 6, n),
+    "mostly 5 of 1 to 5": lambda g, n: g.choice([1, 2, 3, 4, 5], n, p=[0.02, 0.02, 0.03, 0.13, 0.8]),
+    "0, and 1 for a few": lambda g, n: g.random(n) < 0.03,
+    "uniform": lambda g, n: g.random(n),
+    "normal": lambda g, n: g.normal(size=n),
+    "exponential": lambda g, n: g.exponential(size=n),
+    "two heaps": lambda g, n: g.normal(100.0 * (g.random(n) < 0.3), 1.0),
+    "prices": lambda g, n: g.lognormal(3, 1, n).round() - 0.01,
+    "prices over many powers of ten": lambda g, n: g.lognormal(3, 2, n),
+    "counts, most of them 0": lambda g, n: (g.random(n) < 0.1) * g.lognormal(5, 1, n).round(),
+    "a power law without a variance": lambda g, n: g.pareto(1.5, n),
+}
+
+
+@pytest.mark.parametrize("law", ORDINARY)
+def test_no_score_of_an_ordinary_column_is_called_far(law):
+    """However few there are; and beside one that is wrong by far, the others are still ordinary."""
+    generator = np.random.default_rng(0)
+    for size, times in ((3, 20), (20, 200), (50, 200), (300, 50), (3000, 5)):
+        for _ in range(times):
+            assert far_scores(ORDINARY[law](generator, size).astype(float).tolist()) == [], size
+    scores = ORDINARY[law](generator, 3000).astype(float)
+    scores[7] = 1e30
+    assert far_scores(scores.tolist()) == [7]
+
+
+def test_far_scores_do_not_depend_on_the_unit_or_the_sign():
+    scores = [*np.random.default_rng(1).normal(size=200), 400.0]
+    for factor in (1.0, -1.0, 1e-300, 1e300):
+        assert far_scores([factor * score + 0.0 for score in scores]) == [200]
+    assert far_scores([score + 5e4 for score in scores]) == [200]
 
 
 def test_values_that_often_stand_for_a_missing_label_are_named_as_classes(tmp_path):

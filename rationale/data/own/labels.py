@@ -2,12 +2,16 @@
 
 import math
 import re
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from rationale.errors import BadInput, cut, excerpt
+from rationale.errors import BadInput, counted, cut, excerpt
 
+FEWEST_OTHERS = 20  # scores from which one can be called far
+MOST_FAR = 0.05  # of the scores that may be far from all others
+SQUEEZED = 0.1  # of the scale: what far scores leave to all others
 MOST_NUMBERS = 10  # a column with more different whole numbers than this holds scores
 STAND_IN = re.compile(r"|nan|n/?a|null|none|-|\?", re.IGNORECASE)  # what people write where a cell is empty
 
@@ -23,6 +27,7 @@ class Labels(NamedTuple):
     names: list[str] | None  # of the classes; None: scores
     scale: tuple[float, float] | None  # the lowest and the highest score, which became 0 and 1
     note: str  # what the column was taken for, in one line
+    far: str = ""  # what is said of scores that are far from all others
 
 
 def spelled(cell: Any) -> str:
@@ -98,7 +103,58 @@ def _scores(cells: Sequence[str], numbers: dict[str, Any], told: str, where: Whe
         raise BadInput(f"{where(0)}{apart}; accepted: a difference below 1.8e308")
     scaled = {text: ((number - low) / (high - low),) for text, number in numbers.items()}
     note = f"{told} holds scores, from {low:g} to {high:g} (head=classes: classes)"
-    return Labels([scaled[text] for text in cells], None, (low, high), note)
+    values = [numbers[text] for text in cells]
+    return Labels([scaled[text] for text in cells], None, (low, high), note, _note_of_far(cells, values, told, where))
+
+
+def far_scores(scores: Sequence[float]) -> list[int]:
+    """Which scores are so far from all others that a typing error is likely; their numbers, in order.
+
+    With d_i = |y_i - median|, the far scores are the k with the largest d, for the largest k of at most a twentieth of
+    all scores at which three things hold:
+
+        the scale     the others lie within a tenth of the range from the lowest to the highest score
+        the gap       ln(1 + d / s) > 3 ln(1 + e / s)   d: the smallest of the far ones, e: the largest of the others,
+                                                        s: the median of the d of the others that are not 0
+        the number    for at least 20 of the others, d is not 0
+
+    The gap is one of logarithms, so that the largest of skewed numbers, such as prices, is not far from the one before
+    it. Of scores from 1 to 10, 99 is far, and 45 is not, as it leaves the others enough of the scale.
+
+    Parameters
+    ----------
+    scores : N finite numbers
+
+    Examples
+    --------
+    >>> far_scores([*range(30), 1e6]), far_scores([*range(30), 100])
+    ([30], [])
+    """
+    median = sorted(scores)[len(scores) // 2]
+    distances = sorted(abs(score - median) for score in scores)
+    same = bisect_right(distances, 0.0)  # the number of scores that are the median
+    for others in range(len(scores) - int(MOST_FAR * len(scores)), len(scores)):  # the number of them
+        largest, far = distances[others - 1], distances[others]
+        if others - same < FEWEST_OTHERS or far <= 3 * largest:  # then there is no such gap either
+            continue
+        typical = distances[(same + others) // 2]
+        near = [score for score in scores if abs(score - median) <= largest]
+        is_squeezed = max(near) - min(near) < SQUEEZED * (max(scores) - min(scores))
+        if is_squeezed and math.log1p(far / typical) > 3 * math.log1p(largest / typical):
+            return [i for i, score in enumerate(scores) if abs(score - median) > largest]
+    return []
+
+
+def _note_of_far(cells: Sequence[str], scores: Sequence[float], told: str, where: Where) -> str:
+    """What is said of scores that are far from all others: on a scale with them, the others are nearly equal."""
+    far = far_scores(scores)
+    if not far:
+        return ""
+    others = set(scores) - {scores[i] for i in far}
+    are = f"{counted(len(far), 'score')} in {told} {'are' if len(far) > 1 else 'is'} far from all others"
+    first = f"{where(far[0]).removesuffix(': ')} has {excerpt(cells[far[0]])}"
+    rest = f"the others are from {min(others):g} to {max(others):g}, which a model can then hardly tell apart"
+    return f"{are}: {first}, and {rest}; correct or remove what is no score"
 
 
 def _classes(cells: Sequence[str], counts: Counter[str], numbers: dict[str, Any], told: str, where: Where) -> Labels:

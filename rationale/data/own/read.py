@@ -36,7 +36,6 @@ TAG = re.compile(rf"</?(?:{NAMES_OF_TAGS})(?: [^<>]*=[^<>]*)? ?/?>", re.IGNORECA
 _OF_CHINESE, _OF_THAI = "[\u3040-\u30ff\u3400-\u9fff]", "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]"
 UNSPACED, CLAUSE = re.compile(f"{_OF_CHINESE}|{_OF_THAI}"), re.compile(f"{_OF_CHINESE}{{6,}}|{_OF_THAI}{{16,}}")
 MOST_BAD = 1000  # bad rows that are counted before reading stops
-STAYING = "all pairs of a first text stay in one split"
 MOST_BYTES = 1 << 24  # of files that are read before a run begins, too
 
 Split = Callable[[str], list[str]]  # of a text into words
@@ -402,24 +401,25 @@ def _labelled(parts: list[Part], words: dict[str, int], p: Any) -> OwnTexts:
     column = "classification" if is_eraser(Path(p.corpus)) else p.label
     labels = read_labels([cell for part in parts for cell in part.cells], column, head, where)
     notes = [f"{place}: {counted(starts[-1], 'pair' if 'second' in vars(p) else 'text')}; {labels.note}"]
-    keys, firsts = ([bytes(digests[i : i + DIGEST]) for digests in of_parts for i in range(0, len(digests), DIGEST)]
-                    for of_parts in ([part.digests for part in parts], [part.firsts for part in parts]))  # fmt: skip
+    notes += [labels.far] * bool(labels.far)
+    keys, firsts = _digests(part.digests for part in parts), _digests(part.firsts for part in parts)
     split_of = [part.split for part in parts for _ in part.cells]
     missing = [split for split in SHARES if split not in split_of]
     if missing:
         train = [i for i, split in enumerate(split_of) if split == "train"]
         strata = strata_of([labels.values[i] for i in train], labels.names is not None)  # type: ignore[arg-type]
         made, copies = divide([keys[i] for i in train], strata, missing)
-        together = 0
-        if firsts:
-            by_first, others = divide([firsts[i] for i in train], strata, missing)
-            if others > copies and set(zip(by_first, strata, strict=True)) >= set(zip(made, strata, strict=True)):
-                made, together = by_first, others
-        for i, split in zip(train, made, strict=True):
+        by_first, together = divide([firsts[i] for i in train], strata, missing) if firsts else (made, copies)
+        # unless there are so few first texts that a split would lack a class
+        is_by_first = together > copies and set(zip(by_first, strata, strict=True)) >= set(
+            zip(made, strata, strict=True)
+        )
+        for i, split in zip(train, by_first if is_by_first else made, strict=True):
             split_of[i] = split
         notes += _notes_of_split(missing, split_of, copies, p.split_seed, labels.names is not None)
-        if together:
-            notes.append(f"{together:,} pairs have the first text of another one; {STAYING}")
+        if is_by_first:
+            what = "all pairs of a first text stay in one split"
+            notes.append(f"{together:,} pairs have the first text of another one; {what}")
     if labels.names is not None:
         notes += _note_of_contradictions(keys, labels.values)  # type: ignore[arg-type]
         require_classes(keys, split_of, labels.values, labels.names, place)  # type: ignore[arg-type]
@@ -438,6 +438,10 @@ def _labelled(parts: list[Part], words: dict[str, int], p: Any) -> OwnTexts:
     files = [part.place for part in parts]
     filled(splits, place)
     return OwnTexts(splits, head, labels.names, labels.scale, notes, files, origins)
+
+
+def _digests(of_parts: Iterable[bytearray]) -> list[bytes]:
+    return [bytes(digests[i : i + DIGEST]) for digests in of_parts for i in range(0, len(digests), DIGEST)]
 
 
 def _order(split_of: Sequence[str], classes: Sequence[Any] | None) -> dict[str, list[int]]:
