@@ -118,6 +118,74 @@ def test_a_page_of_a_table_says_which_answers_are_wrong(labelled, capsys, tmp_pa
     assert "wrong" not in told(capsys, labelled, "--file", path, "--html")[1]
 
 
+def training_texts(run: str, texts: dict[int, str]) -> list[str]:
+    """Those of the texts, by their rows, whose row is in train by the run's splits.csv."""
+    with open(Path(run) / "splits.csv", newline="", encoding="utf-8") as file:
+        return [texts[int(row["row"])] for row in csv.DictReader(file) if row["split"] == "train"]
+
+
+def test_a_page_says_how_many_texts_the_model_was_trained_on_and_how_right_it_is_about_the_others(
+    labelled, tmp_path, capsys
+):
+    known = training_texts(labelled, {i: row["text"] for i, row in enumerate(reviews(60), start=2)})
+    texts = ["a new film", *known[:5], "  ".join(known[5].split(" ")), "another new film", known[6]]
+    answers = rationale.load(labelled)(texts)
+    other = {"pos": "neg", "neg": "pos"}
+    labels = [other[answer.label] if i in (0, 2) else answer.label for i, answer in enumerate(answers)]
+    labels[-1] = ""
+    rows = [{"body": text, "stars": label} for text, label in zip(texts, labels, strict=True)]
+    path = str(write_lines(tmp_path / "t.jsonl", rows))  # another kind of table, in another order
+    out = told(capsys, labelled, "--file", path, "--html", "--label", "stars")[1]
+    of_all = "2 of 8 texts with a label got a wrong answer."
+    assert f"<p>{of_all} The model was trained on 6 of them; 1 of the other 2 got a wrong answer.</p>" in out
+    path = str(write_table(tmp_path / "t.csv", rows[1:3]))
+    out = told(capsys, labelled, "--file", path, "--html", "--label", "stars")[1]
+    assert "<p>1 of 2 texts with a label got a wrong answer. The model was trained on all of them.</p>" in out
+    path = str(write_table(tmp_path / "new.csv", [rows[0], rows[7]]))
+    assert "The model was trained" not in told(capsys, labelled, "--file", path, "--html", "--label", "stars")[1]
+
+
+def test_a_page_of_scores_says_how_far_they_are_for_texts_that_the_model_was_not_trained_on(scored, tmp_path, capsys):
+    known = training_texts(scored, {i: row["text"] for i, row in enumerate(rated(60), start=2)})
+    texts = [known[0], "a new film"]
+    answers = rationale.load(scored)(texts)
+    rows = [
+        {"text": text, "stars": round(answer.scores["stars"], 3) + far}
+        for text, answer, far in zip(texts, answers, (-1, 2), strict=True)
+    ]
+    path = str(write_table(tmp_path / "t.csv", rows))
+    out = told(capsys, scored, "--file", path, "--column", "text", "--html", "--label", "stars")[1]
+    of_all = "2 texts with a label: the answer is 1.5 from its label on average."
+    assert f"<p>{of_all} The model was trained on 1 of them; for the other 1, the distance is 2.</p>" in out
+
+
+@pytest.mark.parametrize("how", ["changed", "removed", "without splits.csv"])
+def test_where_the_training_texts_are_not_known_the_page_says_nothing_of_them(how, tmp_path, capsys):
+    path = write_table(tmp_path / "r.csv", reviews(60))
+    rationale.fit(path, folder=tmp_path / "run", **SMALL)
+    capsys.readouterr()
+    same = str(write_table(tmp_path / "same.csv", reviews(60)))
+    call = (str(tmp_path / "run"), "--file", same, "--html", "--label", "label")
+    assert "The model was trained on 48 of them; " in told(capsys, *call)[1]
+    if how == "changed":
+        write_table(path, reviews(60)[::-1])
+    else:
+        (path if how == "removed" else tmp_path / "run" / "splits.csv").unlink()
+    code, out, _ = told(capsys, *call)
+    assert code == 0 and " of 60 texts with a label got a wrong answer.</p>" in out
+
+
+def test_of_a_folder_of_splits_the_texts_of_its_training_file_are_those_that_the_model_was_trained_on(tmp_path, capsys):
+    folder = tmp_path / "data"
+    for split, rows in (("train", reviews(60)), ("dev", reviews(80)[60:]), ("test", reviews(100)[80:])):
+        write_table(folder / f"{split}.csv", rows)
+    rationale.fit(folder, folder=tmp_path / "run", **SMALL)
+    capsys.readouterr()
+    path = str(write_table(tmp_path / "all.csv", reviews(100)))
+    out = told(capsys, str(tmp_path / "run"), "--file", path, "--html", "--label", "label")[1]
+    assert "The model was trained on 60 of them; " in out
+
+
 def test_a_table_keeps_the_columns_that_are_asked_for_beside_the_answers(labelled, tmp_path, capsys):
     """More rows than are read at once, one of them without a text."""
     rows = [{"id": f"r{i}", "body": "" if i == 3 else f"film number {i}", "date, place": i} for i in range(WINDOW + 3)]
@@ -163,7 +231,7 @@ def test_labels_that_are_no_class_are_named_and_a_page_of_other_labels_alone_is_
 
 
 def test_a_page_of_scores_ends_with_their_mean_distance_from_the_labels(scored, tmp_path, capsys):
-    texts = ["film number 3", "film number 4"]
+    texts = ["a new film number 3", "a new film number 4"]
     answers = rationale.load(scored)(texts)
     rows = [
         {"text": text, "stars": round(answer.scores["stars"], 3) + far}

@@ -1,7 +1,7 @@
 """The answer to a text: a label or a score, and the passages that the predictor read; needs nothing but Python."""
 
 import html
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import repeat
 from typing import Any, NamedTuple
@@ -202,12 +202,22 @@ def to_page(answers: Sequence[Answer], title: str = "Rationales") -> str:
     return "\n".join(parts_of_page(answers, title, any(answer.is_right is not None for answer in answers)))
 
 
+def spaced(texts: Iterable[str]) -> tuple[str, ...]:
+    """Texts with one space wherever they have any, so that they can be compared."""
+    return tuple(" ".join(text.split()) for text in texts)
+
+
 def parts_of_page(
-    answers: Iterable[Answer], title: str, can_be_wrong: bool, kept: Iterable[Mapping[str, Any]] = repeat({})
+    answers: Iterable[Answer],
+    title: str,
+    can_be_wrong: bool,
+    kept: Iterable[Mapping[str, Any]] = repeat({}),
+    trained_on: Collection[tuple[str, ...]] = (),
 ) -> Iterator[str]:
     """The page of `to_page`, one answer after the other.
 
-    If labels are known, a line at the end counts the wrong answers, or says how far the scores are from theirs.
+    If labels are known, a line at the end counts the wrong answers, or says how far the scores are from theirs. It also
+    says how many of these texts the model was trained on, if it is known to have been, and how it answers the others.
 
     Parameters
     ----------
@@ -215,22 +225,40 @@ def parts_of_page(
         Whether the classes of some texts are known. A box then hides all answers but the wrong ones.
     kept : a dict for each answer
         What else the page says of each text: columns of its table, by name.
+    trained_on : texts, or pairs, as `spaced` gives them
+        What the model was trained on; empty if this is not known.
     """
     head, _, tail = PAGE.format(title=html.escape(title), style=HIDDEN * can_be_wrong, body="\0").partition("\0")
-    known = wrong = scored = 0
-    far = 0.0  # all scores together from their labels
+    wrong: dict[bool, list[bool]] = {False: [], True: []}  # by whether the model was trained on the text
+    far: dict[bool, list[float]] = {False: [], True: []}
     yield head + ONLY_WRONG * can_be_wrong
     for answer, row in zip(answers, kept, strict=False):
-        known, wrong = known + (answer.is_right is not None), wrong + (answer.is_right is False)
+        is_known = spaced((answer.text, answer.second) if answer.second else (answer.text,)) in trained_on
+        if answer.is_right is not None:
+            wrong[is_known].append(not answer.is_right)
         if answer.excess is not None:
-            scored, far = scored + 1, far + abs(answer.excess)
+            far[is_known].append(abs(answer.excess))
         yield answer.as_html(row)
-    if known:
-        yield f"<p>{wrong:,} of {known:,} texts with a label got a wrong answer.</p>"
-    if scored:
-        texts = f"{scored:,} text{'s' * (scored > 1)}"
-        yield f"<p>{texts} with a label: the answer is {far / scored:.2g} from its label on average.</p>"
+    if known := sum(map(len, wrong.values())):
+        told = f"{sum(map(sum, wrong.values())):,} of {known:,} texts with a label got a wrong answer."
+        others = f"{sum(wrong[False]):,} of the other {len(wrong[False]):,} got a wrong answer"
+        yield f"<p>{told}{_of_training(wrong, others)}</p>"
+    if scored := sum(map(len, far.values())):
+        mean = sum(map(sum, far.values())) / scored
+        told = f"{scored:,} text{'s' * (scored > 1)} with a label: the answer is {mean:.2g} from its label on average."
+        distance = sum(far[False]) / max(1, len(far[False]))
+        others = f"for the other {len(far[False]):,}, the distance is {distance:.2g}"
+        yield f"<p>{told}{_of_training(far, others)}</p>"
     yield tail
+
+
+def _of_training(by_training: dict[bool, list], others: str) -> str:
+    """What a page says of texts that the model was trained on, if there are any."""
+    if not by_training[True]:
+        return ""
+    if not by_training[False]:
+        return " The model was trained on all of them."
+    return f" The model was trained on {len(by_training[True]):,} of them; {others}."
 
 
 def batched(

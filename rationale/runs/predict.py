@@ -338,7 +338,8 @@ def _written(options, run, rows: Iterable["Labelled"], window: int) -> Iterator[
     answers, kept = written.answered(run, rows, window), written.kept_rows(options.file, options.keep)
     if options.html:
         can_be_wrong = bool(options.label) and run.gives_classes
-        yield from parts_of_page(answers, options.title or "Rationales", can_be_wrong, kept)
+        known = written.trained_on(Path(options.run), run) if options.label else ()
+        yield from parts_of_page(answers, options.title or "Rationales", can_be_wrong, kept, known)
     elif options.csv:
         table = written.as_table(run, answers, options.spans, options.keep, kept)
         # a file has the texts as they are; a terminal would obey the control characters in them

@@ -1,19 +1,26 @@
 """Answers as text, JSON lines or CSV, one after the other; and the texts and labels of a table, for `predict`."""
 
+import contextlib
 import csv
 import io
 import json
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice, repeat
 from pathlib import Path
 from typing import Any
 
+from rationale.data.own.eraser import is_eraser
 from rationale.data.own.labels import spelled as label_as_text
-from rationale.data.own.tables import open_table
+from rationale.data.own.read import texts_in_rows
+from rationale.data.own.settings import is_on_hub
+from rationale.data.own.tables import is_saved, open_table
+from rationale.digests import changed
 from rationale.errors import BadInput, counted, excerpt, printable
-from rationale.runs.answer import Answer, Span
+from rationale.runs.answer import Answer, Span, spaced
 from rationale.runs.answers import SavedRun
+from rationale.runs.inputs import recorded_files
+from rationale.runs.intact import read_json
 
 Labelled = tuple[str | tuple[str, str], Any]  # a text or a pair, and its label; None: it is not known
 
@@ -128,6 +135,32 @@ def note_of_labels(column: str, labels: Sequence[Any], classes: Sequence[str]) -
         raise BadInput(f"--label {column}: {few}: none of the labels is a class of this run; accepted are {known}")
     count = counted(sum(given[name] for name in others), "text")
     return f"note: {count} with a label that is no class of this run, such as {few}; its classes are {known}\n"
+
+
+def trained_on(folder: Path, run: SavedRun) -> Collection[tuple[str, ...]]:
+    """The texts, or pairs, of the training split of a run (`spaced`); none if they are not known.
+
+    They are known if the run was trained on a table, or on a folder of tables, that has not changed since.
+    """
+    from rationale.runs.fit import READ  # needs all of training
+
+    p, path = run.parameters, folder / "splits.csv"
+    corpus = Path(getattr(p, "corpus", ""))
+    if not path.is_file() or is_on_hub(str(corpus)) or is_eraser(corpus) or is_saved(corpus):
+        return ()
+    digests = recorded_files(folder)
+    if (folder / READ).is_file():
+        digests = read_json(folder / READ, dict[str, str])
+    if changed(digests):
+        return ()
+    rows = defaultdict(set)
+    with contextlib.suppress(BadInput, OSError, ValueError, KeyError):  # the texts or splits.csv are gone or damaged
+        with open(path, newline="", encoding="utf-8") as file:
+            for row in csv.DictReader(file):
+                if row["split"] == "train":
+                    rows[Path(row["file"]).name].add(int(row["row"]))
+        return {spaced(texts) for texts in texts_in_rows(p, rows) if all(isinstance(text, str) for text in texts)}
+    return ()
 
 
 def as_table(

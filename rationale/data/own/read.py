@@ -6,7 +6,7 @@ import re
 from array import array
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -297,6 +297,21 @@ def texts_as_written(p: Any, own: OwnTexts, split: str, count: int) -> list[str]
     return found
 
 
+def texts_in_rows(p: Any, rows: Mapping[str, Collection[int]]) -> Iterator[tuple[Any, ...]]:
+    """The texts that stand in these rows of a file, or of the files of a folder; the second one of a pair behind it.
+
+    Parameters
+    ----------
+    p : parameters
+        As for `read_own`.
+    rows : name of a file -> numbers of its rows
+    """
+    columns = {name: column for name, column in _columns(p).items() if name in ("text", "second")}
+    for _, table in _tables(p)[0]:
+        wanted = rows.get(Path(table.place).name, ())
+        yield from (tuple(cells) for number, cells in table.rows(columns) if number in wanted)
+
+
 def _read_table(name: str, table: Table, p: Any, words: dict[str, int], split: Split) -> Part:
     """The texts of a table, of the split `name`; all its bad rows are counted, and the first one is named.
 
@@ -411,9 +426,8 @@ def _labelled(parts: list[Part], words: dict[str, int], p: Any) -> OwnTexts:
         made, copies = divide([keys[i] for i in train], strata, missing)
         by_first, together = divide([firsts[i] for i in train], strata, missing) if firsts else (made, copies)
         # unless there are so few first texts that a split would lack a class
-        is_by_first = together > copies and set(zip(by_first, strata, strict=True)) >= set(
-            zip(made, strata, strict=True)
-        )
+        classes, of_firsts = (set(zip(splits_of, strata, strict=True)) for splits_of in (made, by_first))
+        is_by_first = together > copies and of_firsts >= classes
         for i, split in zip(train, by_first if is_by_first else made, strict=True):
             split_of[i] = split
         notes += _notes_of_split(missing, split_of, copies, p.split_seed, labels.names is not None)
