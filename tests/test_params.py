@@ -562,6 +562,20 @@ def test_the_runner_refuses_the_same_and_names_the_notebook():
         resolve(root() / "notebooks" / "12_train_sst.py", ["model=bernoulli", "baseline=leave_one_out"])
 
 
+def test_a_setting_that_another_one_excludes_is_named_with_the_place_at_which_it_is_given(tmp_path):
+    path, file = root() / "notebooks" / "17_train_own_texts.py", tmp_path / "own.yaml"
+    told = "label: body is not accepted as it is the column of the texts"
+    with pytest.raises(BadInput, match=f"^command line: {told}"):
+        resolve(path, ["corpus=r.csv", "text=body", "label=body"])
+    file.write_text("corpus: r.csv\ntext: body\nlabel: body\n")
+    with pytest.raises(BadInput, match=f"own.yaml:3: {told}"):
+        resolve(path, [file])
+    with pytest.raises(BadInput, match=f"^command line: {told}"):
+        resolve(path, [file, "label=body"])
+    with pytest.raises(BadInput, match=f"17_train_own_texts.py: {told}".replace("body", "label")):
+        resolve(path, ["corpus=r.csv", "text=label"])
+
+
 def test_a_notebook_that_knows_no_draws_is_not_asked_about_them(tmp_path):
     assert resolve(notebook(tmp_path), ["model=bernoulli"])["model"] == "bernoulli"
 

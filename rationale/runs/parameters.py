@@ -71,7 +71,10 @@ def merge(notebook: Path, items: Iterable[str | Path] = ()) -> tuple[dict[str, A
         before = dict(values)
         values |= {name: value for _, name, value in pairs}
         notes += _without_meaningless(cls, before, values, overridden | {name for _, name, _ in pairs})
-    checked = cls.checked(values, f"{shown(notebook)}: ")
+    broken, where = next(iter(cls.violations(values)), None), f"{shown(notebook)}: "
+    if broken and (broken.key in overridden or not overridden):  # what excludes a line of a file may be an override
+        where = {name: place for pairs in layers for place, name, _ in pairs}.get(broken.key, where)
+    checked = cls.checked(values, where)
     return {name: getattr(checked, name) for name in values}, notes
 
 
