@@ -73,7 +73,7 @@ explore: .venv/explore ## the explorers as a page in the browser: sliders, your 
 
 run: export FLAGS_IN_MAKE = with make, a flag stands in PARAMS: make run NOTEBOOK=... PARAMS="... --again"
 run: setup   ## one run: make run NOTEBOOK=12_train_sst PARAMS="params/sst/hardkuma.yaml selection=0.4 vectors=glove.6B.50d seed=2"
-	@$(RUN) $(NOTEBOOK) $(PARAMS)
+	@$(RUN) $${NOTEBOOK:+"$$NOTEBOOK"} $(PARAMS)
 
 own: export FLAGS_IN_MAKE = with make: PARAMS=--again; OWN_NAME=another in place of --name
 own: setup   ## a model of your own texts: make own DATA=reviews.csv TEXT=body LABEL=stars (PARAMS="selection=0.1 seed=2", OWN_NAME=second)
@@ -86,7 +86,7 @@ twins: setup ## the notebooks as .ipynb files for plain papermill: outputs/twins
 	@$(BIN)python -m tools.twins
 
 sweep: setup ## many runs, then their comparison: make sweep SWEEP=sst_hardkuma (CORES=4, SWEEP_FLAGS="--quiet --snakemake")
-	@$(BIN)python -m rationale.sweeps $(SWEEP) --run --jobs $(CORES) $(SWEEP_FLAGS)
+	@$(BIN)python -m rationale.sweeps $${SWEEP:+"$$SWEEP"} --run --jobs $(CORES) $(SWEEP_FLAGS)
 
 book: setup  ## all notebooks, executed, and the reference as one web site: outputs/book/index.html
 	@OMP_NUM_THREADS=1 $(BIN)python -m tools.book

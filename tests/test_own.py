@@ -825,8 +825,23 @@ def test_make_own_with_columns_of_no_file_trains_nothing(tmp_path):
     assert made.returncode and not made.stdout and "make own DATA=reviews.csv TEXT=body LABEL=stars" in made.stderr
 
 
-def make_own(tmp_path, given):
-    """What `make own` does with these variables, and a Python that only prints its arguments."""
+@pytest.mark.skipif(shutil.which("make") is None, reason="needs make")
+@pytest.mark.parametrize("name", ["my sweep.yaml", "it's (1) $(ls) `ls`.yaml", "plain"])
+def test_make_sweep_and_make_run_take_a_file_of_any_name(tmp_path, name):
+    made = make_own(tmp_path / "1", {"SWEEP": name, "SWEEP_FLAGS": "--quiet --again", "CORES": "3"}, "sweep")
+    options = ["--run", "--jobs", "3", "--quiet", "--again"]
+    assert made.stdout.splitlines() == ["-m", "rationale.sweeps", name, *options]
+    made = make_own(tmp_path / "2", {"NOTEBOOK": name, "PARAMS": "seed=2 a.yaml"}, "run")
+    assert made.stdout.splitlines() == ["-m", "rationale.runs", name, "seed=2", "a.yaml"]
+    for target, options in (
+        ("sweep", ["-m", "rationale.sweeps", "--run", "--jobs", "2"]),
+        ("run", ["-m", "rationale.runs"]),
+    ):
+        assert make_own(tmp_path / target, {}, target).stdout.splitlines() == options, "no empty name"
+
+
+def make_own(tmp_path, given, target="own"):
+    """What `make own` or another target does with these variables, and a Python that only prints its arguments."""
     python = tmp_path / ".venv" / "bin" / "python"
     python.parent.mkdir(parents=True)
     python.write_text(f"""#!/bin/sh
@@ -839,7 +854,7 @@ printf '%s\\n' "$@"
     (tmp_path / ".venv" / "ready").touch()
     variables = [f"{key}={value.replace('$', '$$')}" for key, value in given.items()]
     alone = {name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS")}
-    command = ["make", "own", *variables]  # as it is called by hand, also if `make test` calls this test
+    command = ["make", target, *variables]  # as it is called by hand, also if `make test` calls this test
     return subprocess.run(command, cwd=tmp_path, env=alone, capture_output=True, text=True, check=False)
 
 
