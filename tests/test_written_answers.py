@@ -1,6 +1,8 @@
 """What `python -m rationale.predict` writes: CSV, pages, passages; and the tables that it reads."""
 
 import csv
+import datetime
+import html
 import io
 import json
 from pathlib import Path
@@ -218,6 +220,34 @@ def test_a_kept_column_keeps_its_name_and_the_answer_beside_it_has_another(score
     names = ["stars", "text", "answer_text", "answer_answer_text", "answer_stars", "rationale"]
     assert list(row) == names and row["stars"] == "3" and row["answer_answer_text"] == "a film"
     assert 1 <= float(row["answer_stars"]) <= 10
+
+
+def test_a_kept_cell_that_is_no_text_is_written_as_json(labelled, tmp_path, capsys):
+    """Of a table whose cells may be lists, objects or truth values; text and numbers stay as they are."""
+    cells = [{"a": [1, 'é, "x"'], "b": None}, ["u", 2.5], True, "plain", 7, None, 0.5]
+    path = str(
+        write_lines(tmp_path / "new.jsonl", [{"body": f"film {i}", "meta": cell} for i, cell in enumerate(cells)])
+    )
+    out = told(capsys, labelled, "--file", path, "--csv", "--keep", "meta")[1]
+    found = [row["meta"] for row in csv.DictReader(out.splitlines())]
+    assert [json.loads(cell) for cell in found[:3]] == cells[:3] and found[3:] == ["plain", "7", "", "0.5"]
+    page = html.unescape(told(capsys, labelled, "--file", path, "--html", "--keep", "meta")[1])
+    assert all(f">meta: {cell}</div>" in page for cell in found)
+
+
+def test_a_kept_cell_of_another_type_than_json_has_is_written_as_text(labelled, tmp_path, capsys):
+    """A table of parquet has dates, and objects that hold them."""
+    pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    day = datetime.date(2024, 2, 29)
+    table = pyarrow.table({"body": ["a film"], "day": [day], "of": [{"day": day}], "raw": [b"\xff"]})
+    parquet.write_table(table, tmp_path / "new.parquet")
+    keep = ["--keep", "day", "--keep", "of", "--keep", "raw"]
+    code, out, _ = told(capsys, labelled, "--file", str(tmp_path / "new.parquet"), "--jsonl", *keep)
+    kept = {"day": "2024-02-29", "of": {"day": "2024-02-29"}, "raw": str(b"\xff")}
+    assert code == 0 and json.loads(out)["kept"] == kept
+    code, out, _ = told(capsys, labelled, "--file", str(tmp_path / "new.parquet"), "--csv", *keep)
+    (row,) = csv.DictReader(out.splitlines())
+    assert code == 0 and (row["day"], json.loads(row["of"])) == (kept["day"], kept["of"])
 
 
 def test_labels_that_are_no_class_are_named_and_a_page_of_other_labels_alone_is_refused(labelled, tmp_path, capsys):

@@ -1,6 +1,7 @@
 """The answer to a text: a label or a score, and the passages that the predictor read; needs nothing but Python."""
 
 import html
+import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import repeat
@@ -177,7 +178,7 @@ class Answer:
         if self.knows_no_word:
             told += "; no word of this text is known to the model, so this is its answer to an empty text"
         style = "max-width:60em;margin-bottom:1em"
-        above = " · ".join(f"{name}: {'' if cell is None else cell}" for name, cell in (kept or {}).items())
+        above = " · ".join(f"{name}: {cell_as_text(cell)}" for name, cell in (kept or {}).items())
         above = above and f'<div style="opacity:.65">{html.escape(above)}</div>'
         return f'<div class="{VERDICTS[self.is_right]}" style="{style}">{above}{told}{shown}</div>'
 
@@ -259,6 +260,19 @@ def _of_training(by_training: dict[bool, list], others: str) -> str:
     if not by_training[False]:
         return " The model was trained on all of them."
     return f" The model was trained on {len(by_training[True]):,} of them; {others}."
+
+
+def cell_as_text(cell: Any) -> str:
+    """A cell of a table as text: nothing for a missing one, and JSON for a list, an object or a truth value.
+
+    Examples
+    --------
+    >>> cell_as_text({"by": ["a", None]}), cell_as_text(0.5), cell_as_text(None)
+    ('{"by": ["a", null]}', '0.5', '')
+    """
+    if isinstance(cell, dict | list | tuple | bool):
+        return json.dumps(cell, ensure_ascii=False, default=str)
+    return "" if cell is None else str(cell)
 
 
 def batched(

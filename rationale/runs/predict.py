@@ -351,10 +351,13 @@ def _written(options, run, rows: Iterable["Labelled"], window: int) -> Iterator[
 
 
 def _as_json(row: dict) -> str:
-    """One line of JSON. Characters that a terminal could obey, or that the output cannot encode, are `\\u` escapes."""
+    """One line of JSON. Characters that a terminal could obey, or that the output cannot encode, are `\\u` escapes.
+
+    What JSON has no type for, such as a date that a table keeps, is written as text.
+    """
     if "utf" not in (getattr(sys.stdout, "encoding", None) or "utf-8").lower():
-        return json.dumps(row)
-    line = json.dumps(row, ensure_ascii=False)
+        return json.dumps(row, default=str)
+    line = json.dumps(row, ensure_ascii=False, default=str)
     if printable(line) == line:
         return line
     return "".join(c if printable(c) == c else f"\\u{ord(c):04x}" for c in line)

@@ -17,7 +17,7 @@ from rationale.data.own.settings import is_on_hub
 from rationale.data.own.tables import is_saved, open_table
 from rationale.digests import changed
 from rationale.errors import BadInput, counted, excerpt, printable
-from rationale.runs.answer import Answer, Span, spaced
+from rationale.runs.answer import Answer, Span, cell_as_text, spaced
 from rationale.runs.answers import SavedRun
 from rationale.runs.inputs import recorded_files
 from rationale.runs.intact import read_json
@@ -175,8 +175,8 @@ def as_table(
     Texts stand as they were given, so that the spans fit them. The rationale is its passages with " | " between
     them, or [[start, end], ...] with `spans`. For a model of pairs, the last column is the alignment: a part such as
     `dog: animal (0.98)` per aligned word, or [[start, end, start, end, weight], ...] with `spans`. Before all this
-    stand these `columns` of the table that the texts are from, with the cells `kept` in each row. They keep their
-    names, and one of our columns with the same name is called `answer_NAME`.
+    stand these `columns` of the table that the texts are from, with the cells `kept` in each row (`cell_as_text`). They
+    keep their names, and one of our columns with the same name is called `answer_NAME`.
     """
     values = ["label", "probability"] if run.gives_classes else list(run.outputs)
     ours = ["text", *["second"] * run.of_pairs, *values, "alignment" if run.of_pairs else "rationale"]
@@ -189,7 +189,9 @@ def as_table(
     for answer, row in zip(answers, kept, strict=False):
         texts = [answer.text, *[answer.second] * run.of_pairs]
         given = [answer.label, answer.probability] if run.gives_classes else [answer.scores.get(x) for x in values]
-        yield _line([*row.values(), *texts, *given, _with_places(answer) if spans else _in_words(answer)])
+        yield _line(
+            [*map(cell_as_text, row.values()), *texts, *given, _with_places(answer) if spans else _in_words(answer)]
+        )
 
 
 def _placed(span: Span) -> str:
