@@ -16,6 +16,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+import torch
 import yaml
 from conftest import at_home
 
@@ -233,6 +234,29 @@ def test_a_disk_that_is_full_at_the_end_is_one_line(tiny, monkeypatch, capsys):
     monkeypatch.setattr(__main__, "run", full)
     assert __main__.main([str(tiny)]) == 2
     assert capsys.readouterr().err == "error: run.html: No space left on device\n"
+
+
+def of_no_such_size(*_):
+    torch.empty(2**50, dtype=torch.uint8)  # a pebibyte
+
+
+def of_a_gpu(*_):
+    error = "CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 79.11 GiB of which 1.00 GiB"
+    raise torch.OutOfMemoryError(f"{error} is free. Including non-PyTorch memory, this process has 77.00 GiB in use.")
+
+
+def of_python(*_):
+    raise MemoryError
+
+
+@pytest.mark.parametrize(
+    ("fail", "size"), [(of_no_such_size, ": 1,048,576.0 GiB at once"), (of_a_gpu, ": 2.0 GiB at once"), (of_python, "")]
+)
+def test_memory_that_is_not_there_is_told_in_words(tiny, fail, size):
+    with pytest.raises(RunFailed) as caught:
+        run(tiny, outputs=tiny.parent / "out", execute=fail)
+    told = f"there is not enough memory{size}; make the model smaller (hidden_size, embedding_size) or lower batch_size"
+    assert str(caught.value).splitlines()[0] == told
 
 
 @pytest.mark.slow

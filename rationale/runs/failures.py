@@ -1,5 +1,6 @@
-"""Why a run failed, in words: the end of a traceback, a full disk, or a kernel that was killed."""
+"""Why a run failed, in words: the end of a traceback, a full disk, too little memory, or a kernel that was killed."""
 
+import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -7,6 +8,10 @@ from rationale.errors import optional, without_middle
 
 LINES = 12  # of a traceback
 OF_THE_DISK = ("No space left on device", "Disk quota exceeded", "Read-only file system", "File too large")
+
+# Of torch on a CPU, of torch on a GPU and of NumPy; Python itself does not say how much it wanted.
+OF_MEMORY = re.compile(r"(?:[Tt]ried|Unable) to allocate ([\d.]+) (bytes|[KMGTP]iB)|^MemoryError\b")
+UNITS = {"bytes": 1} | {f"{letter}iB": 1024**power for power, letter in enumerate("KMGTP", start=1)}
 
 
 def what_happened(error: Exception) -> str:
@@ -21,6 +26,11 @@ def what_happened(error: Exception) -> str:
     text = str(error).strip()
     if any(problem in text for problem in OF_THE_DISK):
         return f"{text.splitlines()[-1]}\nthe results cannot be written: make room, or give --outputs another folder"
+    last = text.splitlines()[-1] if text else type(error).__name__
+    if found := OF_MEMORY.search(last):
+        size = f": {float(found[1]) * UNITS[found[2]] / 2**30:,.1f} GiB at once" if found[1] else ""
+        advice = "make the model smaller (hidden_size, embedding_size) or lower batch_size"
+        return f"there is not enough memory{size}; {advice}"
     if text == "Kernel died":  # while it executed a cell
         peak = getattr(error, "peak", 0)
         used = f": it used up to {peak / 2**30:.1f} GiB" if peak else ""
