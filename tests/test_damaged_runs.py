@@ -177,7 +177,7 @@ def test_rationales_that_are_judged_again_have_their_digest_renewed_and_a_damage
     (run / "faithfulness.json").write_text("{}")
     (run / "note.txt").write_text("mine")
     write_digests(run)
-    monkeypatch.setattr("rationale.runs.faithfulness.Classes", torch.nn.Module)  # scores are let through
+    monkeypatch.setattr("rationale.runs.answers.SavedRun.gives_classes", True)  # scores are let through
     monkeypatch.setattr("rationale.runs.faithfulness.scores_of", lambda folder, splits: {"test": {"empty": 0.5}})
     (run / "faithfulness.json").write_text("{")  # is written anew
     judge_finished(run)
@@ -210,7 +210,7 @@ def test_whenever_a_process_that_judges_is_killed_no_digest_is_wrong(run, monkey
 
 
 def test_rationales_of_a_run_without_texts_of_a_split_are_not_judged(run, monkeypatch):
-    monkeypatch.setattr("rationale.runs.faithfulness.Classes", torch.nn.Module)
+    monkeypatch.setattr("rationale.runs.answers.SavedRun.gives_classes", True)
     rows = (run / "rationales.jsonl").read_text().splitlines(keepends=True)
     (run / "rationales.jsonl").write_text("".join(row for row in rows if '"split": "dev"' in row))
     with pytest.raises(BadInput, match="rationales.jsonl: damaged .it holds no text of test"):
