@@ -172,11 +172,11 @@ if not is_own(p.corpus):
 # became a code: the number of selected words alone tells most answers (you measure this in section 5). With larger
 # steps of the encoder (`pretrained_learning_rate=1.0e-04`), a second predictor that reads the words led to a code, too,
 # on movies and with one of two seeds on hotels. With the smaller steps, which are the default, there was no code on
-# movies and on hotels. But on SST, on IMDb and on made-up reviews, the number of words still told much more answers
-# than always guessing the most frequent one would (see RESULTS.md). So look at *count tells* in section 5 whenever you
-# use a pretrained encoder. If most of your texts are longer than what the encoder reads at once, the predictor even
-# reads every word in the first epoch (`whole_text_epochs`), because it did not learn to read long reviews through gates
-# that still choose at random.
+# movies and on hotels. But on SST, on IMDb and on made-up reviews, the number of words still told many more answers
+# than you guess if you always take the most frequent one (see RESULTS.md). So look at *count tells* in section 5
+# whenever you use a pretrained encoder. If most of your texts are longer than what the encoder reads at once, the
+# predictor even reads every word in the first epoch (`whole_text_epochs`), because it did not learn to read long
+# reviews through gates that still choose at random.
 #
 # `python -m rationale.runs 17_train_own_texts --list` shows you the default of each setting, and which settings have
 # another default with a pretrained encoder. If the line says that the model still improves or is not known to have
