@@ -557,16 +557,22 @@ def test_fit_continues_a_run_although_a_file_of_an_earlier_run_has_changed(tmp_p
     assert str(second) in (folder / "read.json").read_text() and str(first) not in (folder / "read.json").read_text()
 
 
-def test_fit_does_not_continue_a_run_on_another_revision_of_a_data_set_on_the_hub(tmp_path, monkeypatch):
-    datasets, folder = pytest.importorskip("datasets"), tmp_path / "run"
+def fit_at_commit(monkeypatch, folder, **changes):
+    """`fit` on a data set of the hub, as a function of the commit; None: the library does not say which it is."""
+    datasets = pytest.importorskip("datasets")
     parts = saved_parts(datasets, {"train": reviews(60)})
     monkeypatch.setattr(datasets, "load_dataset", lambda *_: parts)
 
     def fit_of(commit):
         address = f"hf://datasets/owner/films@{commit}/train.csv"
-        parts["train"].info.download_checksums = {address: {"num_bytes": 1}}
-        return rationale.fit("hub:owner/films", folder=folder, **SMALL)
+        parts["train"].info.download_checksums = {address: {"num_bytes": 1}} if commit else {}
+        return rationale.fit("hub:owner/films", folder=folder, **(SMALL | changes))
 
+    return fit_of
+
+
+def test_fit_does_not_continue_a_run_on_another_revision_of_a_data_set_on_the_hub(tmp_path, monkeypatch):
+    fit_of = fit_at_commit(monkeypatch, tmp_path / "run")
     with monkeypatch.context() as patched, pytest.raises(SystemExit):
         patched.setattr("rationale.runs.fit.save_own", lambda *_: sys.exit("killed"))
         fit_of("89abcdef" * 5)
@@ -576,17 +582,9 @@ def test_fit_does_not_continue_a_run_on_another_revision_of_a_data_set_on_the_hu
 
 
 def test_fit_loads_the_finished_run_of_a_data_set_on_the_hub_unless_its_revision_is_another(tmp_path, monkeypatch):
-    datasets, folder = pytest.importorskip("datasets"), tmp_path / "run"
-    parts = saved_parts(datasets, {"train": reviews(60)})
-    monkeypatch.setattr(datasets, "load_dataset", lambda *_: parts)
-
-    def fit_of(commit):
-        address = f"hf://datasets/owner/films@{commit}/train.csv"
-        parts["train"].info.download_checksums = {address: {"num_bytes": 1}} if commit else {}
-        return rationale.fit("hub:owner/films", folder=folder, **(SMALL | {"epochs": 1}))
-
+    fit_of = fit_at_commit(monkeypatch, tmp_path / "run", epochs=1)
     first = fit_of("89abcdef" * 5).model.state_dict()
-    for commit in ("89abcdef" * 5, None):  # the library does not always say which
+    for commit in ("89abcdef" * 5, None):
         assert all(torch.equal(value, first[name]) for name, value in fit_of(commit).model.state_dict().items())
     with pytest.raises(BadInput, match="of a finished run before hub:owner/films was changed; accepted: another fol"):
         fit_of("01234567" * 5)

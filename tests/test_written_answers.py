@@ -66,6 +66,16 @@ def told(capsys, *arguments: str) -> tuple[int, str, str]:
     return code, captured.out, captured.err
 
 
+def page_beside_labels(run: str, texts, distances, folder: Path, capsys) -> str:
+    """The page of a run of scores for texts whose labels are at these distances from its answers."""
+    rows = [
+        {"text": text, "stars": round(answer.scores["stars"], 3) + far}
+        for text, answer, far in zip(texts, rationale.load(run)(texts), distances, strict=True)
+    ]
+    path = str(write_table(folder / "t.csv", rows))
+    return told(capsys, run, "--file", path, "--column", "text", "--html", "--label", "stars")[1]
+
+
 def test_csv_has_a_row_per_text_and_a_blank_line_keeps_its_place(labelled, lines, capsys):
     code, out, _ = told(capsys, labelled, "--file", lines, "--csv")
     rows = list(csv.DictReader(out.splitlines()))
@@ -150,13 +160,7 @@ def test_a_page_says_how_many_texts_the_model_was_trained_on_and_how_right_it_is
 def test_a_page_of_scores_says_how_far_they_are_for_texts_that_the_model_was_not_trained_on(scored, tmp_path, capsys):
     known = training_texts(scored, {i: row["text"] for i, row in enumerate(rated(60), start=2)})
     texts = [known[0], "a new film"]
-    answers = rationale.load(scored)(texts)
-    rows = [
-        {"text": text, "stars": round(answer.scores["stars"], 3) + far}
-        for text, answer, far in zip(texts, answers, (-1, 2), strict=True)
-    ]
-    path = str(write_table(tmp_path / "t.csv", rows))
-    out = told(capsys, scored, "--file", path, "--column", "text", "--html", "--label", "stars")[1]
+    out = page_beside_labels(scored, texts, (-1, 2), tmp_path, capsys)
     of_all = "2 texts with a label: the answer is 1.5 from its label on average."
     assert f"<p>{of_all} The model was trained on 1 of them; for the other 1, the distance is 2.</p>" in out
 
@@ -262,13 +266,7 @@ def test_labels_that_are_no_class_are_named_and_a_page_of_other_labels_alone_is_
 
 def test_a_page_of_scores_ends_with_their_mean_distance_from_the_labels(scored, tmp_path, capsys):
     texts = ["a new film number 3", "a new film number 4"]
-    answers = rationale.load(scored)(texts)
-    rows = [
-        {"text": text, "stars": round(answer.scores["stars"], 3) + far}
-        for text, answer, far in zip(texts, answers, (-1, 2), strict=True)
-    ]
-    path = str(write_table(tmp_path / "t.csv", rows))
-    out = told(capsys, scored, "--file", path, "--column", "text", "--html", "--label", "stars")[1]
+    out = page_beside_labels(scored, texts, (-1, 2), tmp_path, capsys)
     assert "<p>2 texts with a label: the answer is 1.5 from its label on average.</p>" in out
 
 

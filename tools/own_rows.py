@@ -25,13 +25,11 @@ from rationale.nn.gates import GATES
 from rationale.runs import by_text, intact, saved
 from rationale.runs.committed import OWN_TEXTS, read_own_texts, reference_folder
 from rationale.runs.faithfulness import agreement_by_text, batches_of
-from rationale.runs.origin import notebook_of, read_environment
+from rationale.runs.origin import NOTEBOOK_OF_FIT, notebook_of, read_environment
 from rationale.training.own_notes import told_and_usual
 from rationale.training.tfidf import FILE
 from rationale.training.tfidf import METRICS as OF_BASELINE
 from tools import command_line
-
-NOTEBOOK = "17_train_own_texts"
 
 
 def own_row(run: Path) -> dict[str, Any]:
@@ -42,8 +40,8 @@ def own_row(run: Path) -> dict[str, Any]:
     BadInput
         If it is a run of another notebook, on files of one's own, or on texts with scores.
     """
-    if notebook_of(run) != NOTEBOOK:
-        raise BadInput(f"{run}: a run of {notebook_of(run)}; accepted: runs of {NOTEBOOK}")
+    if notebook_of(run) != NOTEBOOK_OF_FIT:
+        raise BadInput(f"{run}: a run of {notebook_of(run)}; accepted: runs of {NOTEBOOK_OF_FIT}")
     p, scores = saved.read_parameters(run), saved.read_metrics(run)
     if is_own(p["corpus"]):
         raise BadInput(f"{run}: nobody else has its texts; accepted: runs on a corpus of the package")

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from rationale.data.example import Example
 from rationale.data.packed import Packed, seconds
-from rationale.data.spellings import spellings
+from rationale.data.spellings import known_form
 from rationale.errors import BadInput
 from rationale.settings import Settings, setting
 
@@ -81,15 +81,11 @@ class SpelledVocabulary(Vocabulary):
 
     def encoded(self, tokens: Iterable[str]) -> Iterator[int]:
         """The row of each token, one after the other; see `encode`."""
-        index = self._index
-        return (index[token] if token in index else self._row_of_another(token) for token in tokens)
+        return super().encoded(known_form(token, self._index) for token in tokens)
 
     def unknown(self, tokens: Iterable[str]) -> list[str]:
         """The tokens of which no spelling is known, in order, including repetitions."""
-        return [token for token in super().unknown(tokens) if self._row_of_another(token) == self.unk]
-
-    def _row_of_another(self, word: str) -> int:
-        return next((self._index[other] for other in spellings(word) if other in self._index), self.unk)
+        return super().unknown(known_form(token, self._index) for token in tokens)
 
 
 class Batch(NamedTuple, Generic[Tokens]):

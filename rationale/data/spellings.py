@@ -1,6 +1,6 @@
 """Spellings of the same word in a treebank and in plain text; needs nothing but Python."""
 
-from collections.abc import Container, Sequence
+from collections.abc import Container
 
 # The spelling of brackets and quotes in treebanks, and in plain text.
 TREEBANK_TO_PLAIN = {
@@ -27,11 +27,6 @@ def spellings(word: str) -> list[str]:
     return list(dict.fromkeys([*forms, *(form.lower() for form in forms)]))
 
 
-def known_forms(tokens: Sequence[str], known: Container[str]) -> list[str]:
-    """Each word in the first of its spellings that is known, as word vectors were looked up in training.
-
-    A word of which no spelling is known stays as it is.
-    """
-    return [
-        word if word in known else next((other for other in spellings(word) if other in known), word) for word in tokens
-    ]
+def known_form(word: str, known: Container[str]) -> str:
+    """A word in the first of its spellings that is known, as word vectors are looked up; as it is if none is known."""
+    return word if word in known else next((other for other in spellings(word) if other in known), word)

@@ -56,7 +56,8 @@ TASKS = {  # by notebook
     "15_train_seq2seq": "summarisation",  # "translation" for a corpus with several languages
     "16_failures": "failures",
 }
-OWN = {"17_train_own_texts": "own texts"}  # by notebook; nobody else has these texts, so they are no committed results
+# By notebook; nobody else has these texts, so they are no committed results
+OWN = {origin.NOTEBOOK_OF_FIT: "own texts"}
 SUBJECT = "subject"  # value of the column `model` in rows about the probed model itself (task `probes`)
 CORPORA = {
     "10_first_rationale": "synthetic",

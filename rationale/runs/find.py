@@ -12,6 +12,7 @@ from rationale.errors import BadInput
 from rationale.nn.gates import GATES
 from rationale.runs import saved
 from rationale.runs.differences import defaults_of, has_effect, write_settings
+from rationale.runs.origin import notebook_of
 from rationale.runs.workspace import TRIALS, is_finished
 
 HOW_MUCH = {"selection", "sparsity"}  # settings that say how much a model selects
@@ -84,8 +85,8 @@ def _effective(run: Path, p: dict[str, Any]) -> dict[str, Any]:
     A setting that an older run lacks counts as the default of its notebook.
     """
     usual: dict[str, Any] = {}
-    with suppress(BadInput):  # a run of `fit` may be in any folder
-        usual = defaults_of(run.parent.name)
+    with suppress(BadInput):  # of no notebook of this project
+        usual = defaults_of(notebook_of(run))
     p = usual | p
     return {name: p[name] for name in p if name not in HOW_MUCH and has_effect(name, p)}
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from rationale.data.spellings import MOST_PIECES, UNESCAPED, known_forms
+from rationale.data.spellings import MOST_PIECES, UNESCAPED, known_form
 from rationale.data.tokenise import TOKENISERS
 from rationale.runs.answer import Answer, Answers, batched, named_outputs, passages, to_page
 
@@ -87,7 +87,9 @@ class ExportedModel:
         tokens = [tuple(self.split(answer.text)) for answer in answers]
         asked = [i for i, words in enumerate(tokens) if words]
         for batch in batched(asked, [len(words) for words in tokens], AT_ONCE):
-            words = [known_forms(tokens[i], self._rows) if self._pieces is None else tokens[i] for i in batch]
+            words = [tokens[i] for i in batch]
+            if self._pieces is None:
+                words = [tuple(known_form(word, self._rows) for word in text) for text in words]
             gates, outputs = self.session.run(None, self.numbered(words))
             for i, known, row, numbers in zip(batch, words, gates, outputs.tolist(), strict=True):
                 z = tuple(row[: len(known)].tolist())

@@ -7,7 +7,7 @@ from rationale.errors import BadInput
 from rationale.runs import intact
 from rationale.runs.workspace import read_if_there
 
-OWN_TEXTS = "17_train_own_texts"  # the notebook whose run `rationale.fit` makes without it
+NOTEBOOK_OF_FIT = "17_train_own_texts"  # the notebook whose run `rationale.fit` makes without it
 READ = "read.json"  # written by `rationale.fit` only: what its run has read, see `digests.reading`
 
 
@@ -39,7 +39,7 @@ def notebook_of(folder: Path | str) -> str:
     """
     folder = Path(folder)
     if is_by_fit(folder):
-        return OWN_TEXTS
+        return NOTEBOOK_OF_FIT
     if (folder / "environment.txt").exists() and (name := read_environment(folder).get("notebook")):
         return name
     executed = read_if_there(folder / "run.ipynb")

@@ -21,6 +21,7 @@ from rationale.runs.answer import Answer, Span, cell_as_text, spaced
 from rationale.runs.answers import SavedRun
 from rationale.runs.inputs import recorded_files
 from rationale.runs.intact import read_json
+from rationale.runs.origin import READ, is_by_fit
 
 Labelled = tuple[str | tuple[str, str], Any]  # a text or a pair, and its label; None: it is not known
 
@@ -142,16 +143,11 @@ def trained_on(folder: Path, run: SavedRun) -> Collection[tuple[str, ...]]:
 
     They are known if the run was trained on a table, or on a folder of tables, that has not changed since.
     """
-    from rationale.runs.fit import READ  # needs all of training
-
     p, path = run.parameters, folder / "splits.csv"
     corpus = Path(getattr(p, "corpus", ""))
     if not path.is_file() or is_on_hub(str(corpus)) or is_eraser(corpus) or is_saved(corpus):
         return ()
-    digests = recorded_files(folder)
-    if (folder / READ).is_file():
-        digests = read_json(folder / READ, dict[str, str])
-    if changed(digests):
+    if changed(read_json(folder / READ, dict[str, str]) if is_by_fit(folder) else recorded_files(folder)):
         return ()
     rows = defaultdict(set)
     with contextlib.suppress(BadInput, OSError, ValueError, KeyError):  # the texts or splits.csv are gone or damaged
