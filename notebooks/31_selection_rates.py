@@ -530,11 +530,11 @@ if "signed" in lagrangians:
 
 # %% [markdown]
 # *Reading*. With the authors' rule and estimator, the Lagrangian is unstable, as the footnote says. In each of the
-# three runs, all words are selected for several epochs, and in the end none. The signed rule holds the *expected* rate
-# near 40 % (one run). But with it, the *selected* share starts at 0 and is still below a third after twelve epochs. A
-# Bernoulli gate that is open with a probability below 1/2 is not selected. We changed the rule and the estimator
-# together, so this section does not tell you which of the two makes the difference. (Section 4 of `09_questions` asks
-# this of a small model.)
+# three runs, all words are selected for several epochs, and in the end none. (The figure shows the mean of the three.)
+# The signed rule holds the *expected* rate near 40 % (one run). But with it, the *selected* share starts at 0 and is
+# still below a third after twelve epochs. A Bernoulli gate that is open with a probability below 1/2 is not selected.
+# We changed the rule and the estimator together, so this section does not tell you which of the two makes the
+# difference. (Section 4 of `09_questions` asks this of a small model.)
 
 # %% [markdown]
 # ## 10. Ten seeds at 40 %
