@@ -158,8 +158,9 @@ if not is_own(p.corpus):
 # You know the model from `10_first_rationale`. The selector reads the whole text and gives each word a gate. The
 # predictor reads only the words whose gate is not 0. A constraint holds the share of these words at `selection`. You
 # see one line per epoch. If a run is stopped, the same command continues it after its last epoch. You need not guess
-# the number of epochs. The training stops when the dev score has not improved for four epochs (`stop_after`). A line
-# then tells you at which epoch it converged, or that the `epochs` were too few to know.
+# the number of epochs. The training stops when four epochs have not improved the dev score, neither near the target nor
+# at another rate (`stop_after`). A line then tells you at which epoch it converged, or that the `epochs` were too few
+# to know.
 #
 # An LSTM learns from random weights, for at most 20 epochs. A pretrained encoder (`encoder=minilm`) is only adapted to
 # your texts, so it has other defaults. It is trained for a few epochs with smaller steps, and the lower half of its

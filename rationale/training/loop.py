@@ -48,7 +48,9 @@ class StopSettings(Settings):
     """When training stops before all epochs are done."""
 
     stop_after: int = setting(
-        0, "training stops when the best admissible epoch has not changed for so many epochs; 0 = never", "[0, inf)"
+        0,
+        "training stops when neither the kept epoch nor that with the best score is new for so many epochs; 0 = never",
+        "[0, inf)",
     )
     min_epochs: int = setting(1, "epochs before which stop_after does not stop", "[1, inf)")
 
@@ -140,8 +142,9 @@ def fit(
     now, it goes on as it was planned, see `checkpoint.scheduled_epochs`. A damaged checkpoint is reported, and training
     begins anew. In the end `model` has the weights that `selection` has chosen.
 
-    With `stop_after`, training stops when `selection` has kept the same admissible epoch for so many epochs; one line
-    says whether it has. Whether to stop follows from the history alone, so a resumed run stops at the same epoch.
+    With `stop_after`, training stops when `selection` has kept the same admissible epoch for so many epochs, and none
+    of these has had the best score at any rate; one line says whether it has. Whether to stop follows from the history
+    alone, so a resumed run stops at the same epoch.
 
     Parameters
     ----------

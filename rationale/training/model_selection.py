@@ -103,7 +103,11 @@ class ModelSelection:
         return best is None or self._order(new) < self._order(best)
 
     def has_converged(self, history: list[dict], best: dict | None, epochs: int) -> bool:
-        """Whether the epoch `best` is admissible and no epoch since has replaced it, for at least so many epochs.
+        """Whether the epoch `best` is admissible and dev has said enough since, for at least so many epochs.
+
+        Enough means that no epoch since has replaced `best`, and that none has had the best score at any rate. As long
+        as the score improves, even at a rate that is not the right one, the model still learns, and the rate may come
+        back.
 
         Parameters
         ----------
@@ -112,7 +116,12 @@ class ModelSelection:
         epochs : int >= 0
             0: never.
         """
-        return bool(epochs) and self._is_admissible(best) and len(history) - best["epoch"] >= epochs  # type: ignore[index]
+        if not epochs or best is None or not self._is_admissible(best):
+            return False
+        last = best["epoch"]
+        if self.kind != "authors":
+            last = max(last, min(history[self.patience :], key=self._loss)["epoch"])
+        return len(history) - last >= epochs
 
     def describe_end(self, history: list[dict], best: dict, epochs: int) -> str:
         """One line on whether training has converged; the parameters are those of `has_converged`.
