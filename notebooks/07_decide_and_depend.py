@@ -133,8 +133,24 @@ for name, tail in tails.items():
 # Under the authors' rule all gates open first. Later the rate falls far below the target, and it comes back because
 # some gates are still partly open when the multiplier has fallen at last. Two things help. The words have unequal
 # worth, so the gradient of the best words is large. And in the published settings for beer, which we take here, the
-# multiplier is at most 5. Without this limit, which the settings for SST do not have, the multiplier grows further, and
-# with some values of `seed` the gates shut for good, like the one gate in section 4 of `06_hold_a_rate`.
+# multiplier is at most 5. The settings for SST do not have this limit. What happens without it?
+
+# %%
+without_limit = {name: value for name, value in authors.items() if name != "largest"}
+tries = {}
+for try_seed in (p.seed, p.seed + 1):
+    selector, other_texts = toy_gates.toy_gate(p.left, p.right), toy_gates.make_texts(p.batch_size, seed=try_seed)
+    settings = training | {"seed": try_seed}
+    trace = toy_gates.hold_rate(Constraint(low, **without_limit), selector, other_texts, **settings)
+    tries[try_seed] = trace
+    print(f"seed {try_seed}, half the target, no limit: multiplier at most {trace.multiplier.max():.0f}, "
+          f"expected rate at the end {trace.rate[-1]:.3f}")
+
+# %% [markdown]
+# With the first seed, the multiplier rises far above 5, and it is still large when the rate has fallen below the
+# target. All gates shut, and they are shut for good, like the one gate in section 4 of `06_hold_a_rate`. The second
+# training differs from it in its texts and draws only. There the multiplier rises less, and the rate comes back. So
+# without the limit, it is a matter of luck.
 
 # %% tags=["check"]
 assert ((decide(pair, "argmax") != 0) == (masses.argmax(1) != 0)).all(), "not selected where P(0) is largest"
@@ -147,6 +163,11 @@ if settles:
         swung, steady = (traces[rule_name + name].rate[100:] for rule_name in ("authors", "signed"))
         assert swung.max() > 0.9 and swung.min() < 0.7 * target, "multiplied: everything, then too little"
         assert (steady - target).abs().max() < 0.1, "added up: near the target after 100 steps"
+    chosen = (p.seed, p.selection, p.left, p.right, p.batch_size, p.num_steps, p.learning_rate)
+    if chosen == (0, 0.4, -0.1, 1.1, 25, 800, 0.05):
+        (highest, lower), (shut, back) = zip(*((t.multiplier.max(), t.rate[-1]) for t in tries.values()), strict=True)
+        assert highest > 20 > 10 > lower > 5, "far above 5, and above 5"
+        assert shut < 1e-6 and abs(back - low) < 0.05, "shut for good, and back near the target"
 
 # %% [markdown]
 # ### The sentence at test time
