@@ -831,8 +831,10 @@ for row in differences.to_dict("records"):
 
 # %% [markdown]
 # The **paired bootstrap** takes one score per sentence, for each seed. Ten thousand times, it draws as many test
-# sentences as there are, with replacement, and compares both models on the same drawn sentences. It also draws the
-# seeds of each model. The interval leaves out the smallest and the largest 2.5 % of the ten thousand differences.
+# sentences as there are, with replacement, and compares both models on the same drawn sentences. We cannot draw from
+# the seeds of a model in the same way, because we have too few of them. Instead, we move the mean of each model by a
+# draw from Student's distribution, as wide as its seeds are apart. The interval leaves out the smallest and the largest
+# 2.5 % of the ten thousand differences.
 # Sentences that are easy or hard for both models do not change the difference, so you can see a small difference even
 # with one seed. With one seed, the interval says how much the difference depends on the choice of the sentences. It
 # says nothing about the seeds, and with another seed the difference may have the other sign.

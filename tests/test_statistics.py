@@ -116,17 +116,36 @@ def test_the_bootstrap_of_one_seed_is_scipys_of_the_differences():
     assert found.value == pytest.approx(differences.mean())
 
 
-def test_the_bootstrap_over_texts_and_seeds_has_the_distribution_of_all_resamples():
-    ours, theirs = torch.tensor([[1.0, 0.0], [0.5, 1.5]]), torch.tensor([[0.0, 0.25]])
-    everything = []  # 2 ** 2 draws of texts, 2 ** 2 of the seeds of ours: each is equally probable
-    for texts, seeds in product(product(range(2), repeat=2), product(range(2), repeat=2)):
-        mean = sum(ours[s, i].item() for s in seeds for i in texts) / 4
-        everything.append(mean - sum(theirs[0, i].item() for i in texts) / 2)
+def test_the_bootstrap_has_the_distribution_of_all_resamples_of_the_texts():
+    ours, theirs = torch.tensor([1.0, 0.0, 0.75]), torch.tensor([0.0, 0.25, 0.5])
+    everything = [np.mean((ours - theirs)[list(texts)].tolist()) for texts in product(range(3), repeat=3)]
     exact = np.quantile(everything, [0.1, 0.9], method="inverted_cdf")
     found = paired_bootstrap(ours, theirs, 40_000, confidence=0.8)
     assert (found.low, found.high) == pytest.approx(tuple(exact), abs=1e-9), sorted(everything)
     below = 2 * min(np.mean(np.array(everything) <= 0), np.mean(np.array(everything) >= 0))
     assert found.p_value == pytest.approx(below, abs=0.015), "standard error .0035"
+
+
+def test_the_part_of_the_seeds_is_students_where_all_texts_are_alike():
+    scores = torch.tensor([0.3, 0.5, 0.4]).unsqueeze(1).expand(3, 50)
+    found, exact = paired_bootstrap(scores, torch.zeros(50), 100_000), mean_interval([0.3, 0.5, 0.4])
+    # The ends of Student's interval with two degrees of freedom are at 4.3; the quantile has a standard error of .05.
+    assert (found.low, found.high) == pytest.approx(exact, abs=0.012)
+    assert (found.high + found.low) / 2 == pytest.approx(0.4, abs=0.005)
+
+
+@pytest.mark.parametrize("num_seeds", [2, 3, 5])
+def test_the_bootstrap_covers_the_true_difference_with_few_seeds_be_their_spread_large_or_small(num_seeds):
+    """400 pairs of models, equally good: nine and a half of ten intervals have to contain 0, by two standard errors."""
+    draws = np.random.default_rng(num_seeds)
+    for of_seed in (1.0, 0.02):
+        contained = []
+        for number in range(400):
+            texts, seeds = draws.normal(size=(1, 40)), of_seed * draws.normal(size=(2, num_seeds, 1))
+            ours, theirs = torch.tensor(texts + seeds + draws.normal(size=(2, num_seeds, 40)) / 2)
+            found = paired_bootstrap(ours, theirs, 500, seed=number)
+            contained.append(found.low <= 0 <= found.high)
+        assert np.mean(contained) > 0.928, (of_seed, np.mean(contained))
 
 
 def test_pairing_narrows_the_interval_where_both_models_fail_on_the_same_texts():

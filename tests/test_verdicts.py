@@ -1,5 +1,6 @@
 """The map of claims: each verdict follows from committed numbers, and a claim that numbers cannot decide says why."""
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -33,10 +34,15 @@ DECIDED = ("reproduced", "contradicted")
 @pytest.mark.parametrize(
     ("rule", "others", "changes", "verdict"),
     [
-        ("contains", [], {"value": ".43"}, "reproduced"),
+        ("contains", [], {"value": ".42"}, "reproduced"),
+        ("contains", [], {"value": ".43"}, "undecided"),  # met, but the interval reaches more than a tenth from it
         ("contains", [], {"value": ".45"}, "contradicted"),
-        ("contains", [], {"value": ".44", "margin": ".01"}, "reproduced"),
-        ("contains", [], {"value": ".04", "margin": ".38"}, "reproduced"),  # no wider than it is rounded
+        ("contains", [], {"value": ".44", "margin": ".06"}, "reproduced"),
+        ("contains", [], {"value": ".04", "margin": ".4"}, "reproduced"),  # no wider than it is rounded
+        ("one_run", [], {"value": ".42"}, "reproduced"),
+        ("one_run", [], {"value": ".45"}, "undecided"),  # one more run lies between .360 and .460
+        ("one_run", [], {"value": ".47"}, "contradicted"),
+        ("one_run", [], {"value": ".47", "margin": ".015"}, "undecided"),
         ("apart", [], {"value": ".5", "margin": ".05"}, "reproduced"),
         ("apart", [], {"value": ".4", "margin": ".05"}, "contradicted"),
         ("apart", [], {"value": ".4", "margin": ".03"}, "undecided"),
@@ -68,9 +74,23 @@ def test_a_verdict_is_that_of_the_interval(rule, others, changes, verdict):
 
 def test_an_interval_that_would_agree_with_nearly_every_number_agrees_with_none():
     wide = pd.DataFrame(values(scores=(0.2, 0.4, 0.6)))  # mean .4, interval -.1 to .9
-    found = verdicts.judge(claim("contains", value=".45"), wide)
-    assert found.verdict == "open" and "one more run: -0.594 to 1.39" in found.evidence
+    for rule in ("contains", "one_run"):
+        found = verdicts.judge(claim(rule, value=".45"), wide)
+        assert found.verdict == "out of reach" and found.cost.startswith("too close to call"), rule
+        assert ("one more run: -0.594 to 1.39" in found.evidence) == (rule == "one_run")
     assert verdicts.judge(claim("contains", value="1.2"), wide).verdict == "contradicted"
+    assert verdicts.judge(claim("one_run", value="1.2"), wide).verdict == "open", "a run of ours may be there"
+
+
+def test_the_published_number_of_one_run_is_contradicted_once_in_twenty_if_our_runs_are_like_it():
+    draws, num = np.random.default_rng(1), 1000
+    for seeds in (3, 10):
+        contradicted = 0
+        for published, *scores in 1 + draws.normal(size=(num, 1 + seeds)):
+            half = (mean_interval(scores)[1] - np.mean(scores)).item()
+            limits = verdicts.Limits("one_run", published)
+            contradicted += limits.of(np.mean(scores) - half, np.mean(scores) + half, seeds) == "contradicted"
+        assert contradicted / num == pytest.approx(0.05, abs=0.021), "three standard errors"
 
 
 def test_a_published_lead_stands_beside_where_one_more_pair_of_runs_may_be():
@@ -90,22 +110,24 @@ def test_one_seed_decides_only_by_its_number_of_texts():
         assert found.verdict == "open" and verdicts.NO_INTERVAL in found.evidence
 
 
-def test_pairs_of_settings_count_once_for_each_corpus_and_aspect():
+def test_pairs_of_settings_count_once_for_each_corpus_and_there_once_for_each_aspect():
     rows, pairs = [], {"ours": [], "theirs": []}
-    scores = [((0.5, 0.52), (0.4,)), ((0.3,), (0.2, 0.24)), ((0.45,), (0.38,)), ((0.6,), (0.52,))]
+    scores = [((0.5, 0.52), (0.4,)), ((0.3,), (0.2, 0.24)), ((0.45,), (0.38,)), ((0.6,), (0.5,))]
     for number, (better, worse) in enumerate(scores):
         for side, of_side in (("ours", better), ("theirs", worse)):
             name = f"12_train_sst/{side}{number}-seed"
             made = values(f"{name}{{}}", scores=of_side, settings=f"epochs={number + 2}")
-            rows += [row | {"aspect": "ab"[number // 2]} for row in made]
+            rows += [row | {"corpus": "xy"[number // 3], "aspect": "ab"[number // 2]} for row in made]
             pairs[side].append(f"{name}*")
     joined = {side: verdicts.PAIRS.join(patterns) for side, patterns in pairs.items()}
     table = pd.DataFrame(rows)
-    low, high = mean_interval([0.095, 0.075])
+    leads = [0.11, 0.08], [0.07], [0.1]  # of two aspects on x and of one on y
+    x, y = (np.mean(leads[0]) + leads[1][0]) / 2, leads[2][0]
+    low, high = mean_interval([x, y])
     found = verdicts.judge(claim("above", **joined), table)
-    assert found.verdict == "open" and low < 0, "four pairs, but two aspects"
+    assert found.verdict == "open" and low < 0, "four pairs, but two corpora"
     assert found.evidence == (
-        f"difference 0.085 ({low:.3g} to {high:.3g}), 2 corpora and aspects; 4 of 4 pairs have this sign"
+        f"difference {(x + y) / 2:.3g} ({low:.3g} to {high:.3g}), 2 corpora; 4 of 4 pairs have this sign"
     )
     assert found.cost == "for 3 seeds of each"
     assert verdicts.judge(claim("within", margin=".3", **joined), table).verdict == "reproduced"
@@ -113,7 +135,7 @@ def test_pairs_of_settings_count_once_for_each_corpus_and_aspect():
         with pytest.raises(BadInput, match="accepted are pairs that share no run"):
             verdicts.judge(claim("above", **wrong), table)
     with pytest.raises(BadInput, match="accepted are pairs on two or more"):
-        verdicts.judge(claim("above", **joined), table.assign(aspect="a"))
+        verdicts.judge(claim("above", **joined), table.assign(corpus="x"))
 
 
 def probed(masked, stays):

@@ -21,7 +21,10 @@ INTERVAL = (
     "In brackets: a 95 % interval. If a number is a share of the texts, such as an accuracy, and has one seed, this is "
     "Wilson's interval."
 )
-BOOTSTRAP = "In brackets: a 95 % interval by the bootstrap over texts, and over seeds where there are several."
+BOOTSTRAP = (
+    "In brackets: a 95 % interval by the bootstrap over texts, and by Student's distribution over seeds where there "
+    "are several."
+)
 NONE = "°: from one seed, and no interval can be computed from what is committed."
 ALIKE = "≈: not significantly different from {reference}, at 5 %, each test by itself ({tests})."
 UNKNOWN = "?: this difference cannot be tested, because one of the two has one seed."

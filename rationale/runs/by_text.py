@@ -135,16 +135,19 @@ def stacked(table: pd.DataFrame, runs: Sequence[str], metric: str = "") -> Tenso
     return torch.stack([read_scores(row.metric, int(row.texts), row.values_) for row in _named(rows)])
 
 
-def difference(table: pd.DataFrame, runs: Sequence[str], ours: str, theirs: str = "") -> Difference | None:
+def difference(
+    table: pd.DataFrame, runs: Sequence[str], ours: str, theirs: str = "", confidence: float = 0.95
+) -> Difference | None:
     """The difference of two methods that explained the same models in the same runs; None if a run has no scores.
 
-    Both methods of a run have the same model and the same smallest masks. So the bootstrap draws texts and runs for the
-    differences within the runs. Without `theirs` it is the mean of `ours`, with its interval.
+    Both methods of a run have the same model and the same smallest masks. So the bootstrap is that of the differences
+    within the runs. Without `theirs` it is the mean of `ours`, with its interval.
 
     Parameters
     ----------
     runs : runs that differ in the seed
     ours, theirs : "METHOD METRIC" each
+    confidence : float, in (0, 1)
     """
     asked = [ours, theirs] if theirs else [ours]
     there = set(zip(table["run"], table["metric"], strict=True))
@@ -152,7 +155,7 @@ def difference(table: pd.DataFrame, runs: Sequence[str], ours: str, theirs: str 
         return None
     scores, *others = (stacked(table, runs, metric) for metric in asked)
     apart = scores - others[0] if others else scores
-    return paired_bootstrap(apart, torch.zeros(1, apart.shape[1]))
+    return paired_bootstrap(apart, torch.zeros(1, apart.shape[1]), confidence=confidence)
 
 
 def _named(rows: pd.DataFrame):

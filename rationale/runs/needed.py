@@ -75,14 +75,14 @@ def cost_of_listed(rows: pd.DataFrame, minutes: pd.Series) -> Cost:
 
 
 def cost_of_seeds(
-    decide: Callable[[float, float], str], *groups: pd.DataFrame, weights: Sequence[float] = (1, -1)
+    decide: Callable[[float, float, int], str], *groups: pd.DataFrame, weights: Sequence[float] = (1, -1)
 ) -> Cost:
     """How many more seeds would decide, if the means and spreads of the committed ones stay.
 
     Parameters
     ----------
     decide : callable
-        From the ends of an interval to a verdict; "open" is no decision.
+        From the ends of an interval and the number of seeds of the first group to a verdict; "open" is no decision.
     groups : rows of one model, of two or of more, one row per seed
     weights : numbers
         Of the means, which are added up; of two models it is their difference.
@@ -93,7 +93,7 @@ def cost_of_seeds(
         return _cost_of_more(f"for {FEWEST} seeds{each}", groups, [FEWEST] * len(groups))
     for num in range(fewest, MOST + 1):
         nums = [max(num, len(values)) for values in scores]
-        if decide(*_interval(scores, nums, weights)) != "open":
+        if decide(*_interval(scores, nums, weights), nums[0]) != "open":
             seeds = f"{nums[0]} seeds{each}" if len(set(nums)) == 1 else f"{' and '.join(map(str, nums))} seeds"
             return _cost_of_more(f"decided by {seeds}, if means and spreads stay", groups, nums)
     return Cost(f"too close to call: not decided by {MOST} seeds{each}, if means and spreads stay", inf)

@@ -51,8 +51,10 @@ else:
 REPRODUCED, CONTRADICTED, OPEN, OUT_OF_REACH = VERDICTS = ("reproduced", "contradicted", "open", "out of reach")
 NOT_KNOWN = "the cause is not known"  # how the `why` of a contradiction without an experiment begins
 RULES = {
-    "contains": "the 95 % interval of our mean meets the published value, which is rounded to +- margin, and does not "
-    "reach further than half of that value to each side",
+    "contains": "the 95 % interval of our mean meets the published value, which is rounded to +- margin, and reaches "
+    "no further from it than a tenth of it (or the margin)",
+    "one_run": "the published value, rounded to +- margin, is that of one run. It lies in the 95 % prediction interval "
+    "of one more run of ours, and the interval of our mean reaches no further from it than a tenth of it (or the margin)",
     "at_least": "the 95 % interval of our mean lies above the value",
     "at_most": "the 95 % interval of our mean lies below the value",
     "above": "ours is above theirs, by the 95 % interval of the difference",
@@ -68,7 +70,8 @@ RULES = {
     "none": "nobody has measured it: `needed.csv` lists the runs, and by their time it is open or out of reach",
     "missing": "out of reach: the reason says which data, model or method is not here",
 }
-OF_ONE_MODEL = ("contains", "at_least", "at_most", "apart")  # rules that take no `theirs`
+NEAR = 0.1  # of a published value: how far an interval may reach from it if it is to count as reproduced
+OF_ONE_MODEL = ("contains", "one_run", "at_least", "at_most", "apart")  # rules that take no `theirs`
 NO_INTERVAL = "one seed, no interval"
 PAIRS = "; "  # separates patterns
 
@@ -91,7 +94,7 @@ def read_papers() -> pd.DataFrame:
     return pd.read_csv(reference_folder() / "papers.csv", dtype=str, keep_default_na=False)
 
 
-def with_verdicts(claims: pd.DataFrame, results: pd.DataFrame) -> pd.DataFrame:
+def with_verdicts(claims: pd.DataFrame, results: pd.DataFrame, confidence: float = 0.95) -> pd.DataFrame:
     """The claims with their verdicts, computed again from these results, and the columns `evidence` and `cost`."""
     places = read_papers().set_index(["paper", "item"])
     listed, minutes = needed.read_needed(), minutes_of_runs()
@@ -100,7 +103,7 @@ def with_verdicts(claims: pd.DataFrame, results: pd.DataFrame) -> pd.DataFrame:
         place = places.loc[claim["paper"], claim["item"]]
         runs = listed[(listed[needed.CLAIM] == [claim[name] for name in needed.CLAIM]).all(axis=1)]
         cost = needed.cost_of_listed(runs, minutes) if len(runs) else None
-        found.append(judge(claim, results, place["notebook"], place["section"], cost))
+        found.append(judge(claim, results, place["notebook"], place["section"], cost, confidence))
     return claims.assign(**{name: [getattr(one, name) for one in found] for name in Verdict._fields})
 
 
@@ -110,6 +113,7 @@ def judge(
     notebook: str = "",
     section: str = "",
     cost: needed.Cost | None = None,
+    confidence: float = 0.95,
 ) -> Verdict:
     """The verdict on one claim.
 
@@ -120,6 +124,8 @@ def judge(
     notebook, section : where the item of the claim stands; used by the rule `check` only
     cost : what the runs of the claim in `needed.csv` would cost; used by the rule `none`, and as long as no committed
         run has the metric of the claim
+    confidence : float, in (0, 1)
+        Of the intervals.
 
     Raises
     ------
@@ -144,9 +150,9 @@ def judge(
     of_metric = results[(results["split"] == split) & (results["metric"] == metric)]
     if cost is not None and not _is_measured(claim, of_metric):
         return _undecided("", cost)
+    limits = Limits(claim["rule"], *(float(claim[name] or 0) for name in ("value", "margin")), confidence)
     if claim["rule"] == "no_loss":
-        return _after_masking(claim, results[results["split"] == split], where)
-    limits = Limits(claim["rule"], *(float(claim[name] or 0) for name in ("value", "margin")))
+        return _after_masking(limits, claim, results[results["split"] == split], where)
     if claim["rule"] == "narrows":
         return _between_pairs(limits, of_metric, claim, where)
     if PAIRS in claim["ours"]:
@@ -163,13 +169,22 @@ class Limits(NamedTuple):
     rule: str
     value: float = 0.0
     margin: float = 0.0
+    confidence: float = 0.95
 
-    def of(self, low: float, high: float) -> str:
-        """The verdict if the mean, or the difference, lies between `low` and `high`."""
+    def of(self, low: float, high: float, num: int = 1) -> str:
+        """The verdict if the mean, or the difference, lies between `low` and `high`.
+
+        The rule one_run also needs `num`, the number of scores behind the interval of the mean.
+        """
         value, margin = self.value, self.margin
         meets = low <= value + margin and value - margin <= high
+        far = max(NEAR * abs(value), margin)
+        is_near = value - far <= low and high <= value + far
+        middle, half = (low + high) / 2, (high - low) / 2 * (num + 1) ** 0.5  # of the prediction interval
+        is_a_run = abs(middle - value) <= half + margin
         holds, fails = {
-            "contains": (meets and (high - low) / 2 <= max(abs(value) / 2, margin), not meets),
+            "contains": (meets and is_near, not meets),
+            "one_run": (is_a_run and is_near, not is_a_run),
             "apart": (not meets, value - margin <= low and high <= value + margin),
             "at_least": (low >= value, high < value),
             "at_most": (high <= value, low > value),
@@ -221,23 +236,25 @@ def _rows(of_metric: pd.DataFrame, pattern: str, where: str) -> pd.DataFrame:
 def _beside_a_number(limits: Limits, ours: pd.DataFrame, split: str, metric: str) -> Verdict:
     values = ours["value"].tolist()
     if len(values) > 1:
-        low, high = mean_interval(values)
+        low, high = mean_interval(values, limits.confidence)
     else:
         num = _num_texts(ours, split, metric)
-        if num is None:
+        if num is None or limits.rule == "one_run":
             return _undecided(f"{_short(values[0])}, {NO_INTERVAL}", needed.cost_of_seeds(limits.of, ours))
-        low, high = wilson_interval(values[0], num)
+        low, high = wilson_interval(values[0], num, limits.confidence)
     evidence = f"{_short(sum(values) / len(values))} ({_short(low)} to {_short(high)}), {_seeds(len(values))}"
-    beside = {"contains": "published", "apart": "asked for"}.get(limits.rule, limits.rule.replace("_", " "))
-    evidence += f"; {beside} {_short(limits.value)}"
-    if limits.rule == "contains" and len(values) > 2:
-        evidence += "; one more run: {} to {}".format(*map(_short, run_interval(values)))
-    return _decided(limits, low, high, evidence, lambda: needed.cost_of_seeds(limits.of, ours))
+    published = {"contains": "published", "one_run": "published", "apart": "asked for"}
+    evidence += f"; {published.get(limits.rule, limits.rule.replace('_', ' '))} {_short(limits.value)}"
+    if limits.rule == "one_run":
+        evidence += "; one more run: {} to {}".format(*map(_short, run_interval(values, limits.confidence)))
+    return _decided(limits, low, high, evidence, lambda: needed.cost_of_seeds(limits.of, ours), len(values))
 
 
-def _decided(limits: Limits, low: float, high: float, evidence: str, cost: Callable[[], needed.Cost]) -> Verdict:
+def _decided(
+    limits: Limits, low: float, high: float, evidence: str, cost: Callable[[], needed.Cost], num: int = 1
+) -> Verdict:
     """The verdict that an interval has; its cost is computed only if there is something to decide."""
-    verdict = limits.of(low, high)
+    verdict = limits.of(low, high, num)
     return _undecided(evidence, cost()) if verdict == OPEN else Verdict(verdict, evidence)
 
 
@@ -248,14 +265,14 @@ def _undecided(evidence: str, cost: needed.Cost) -> Verdict:
 def _beside_runs(limits: Limits, ours: pd.DataFrame, theirs: pd.DataFrame, split: str, metric: str) -> Verdict:
     a, b = ours["value"].tolist(), theirs["value"].tolist()
     num = _num_texts(ours, split, metric)
-    found = _in_the_same_runs(ours, theirs, metric) if split == "test" else None
+    found = _in_the_same_runs(ours, theirs, metric, limits.confidence) if split == "test" else None
     on_texts = " and their texts" if found is not None else ""
     if found is not None:
         pass
     elif min(len(a), len(b)) > 1:
-        found = welch_test(a, b)
+        found = welch_test(a, b, limits.confidence)
     elif len(a) == len(b) == 1 and num is not None:
-        found = share_difference(a[0], b[0], num)
+        found = share_difference(a[0], b[0], num, confidence=limits.confidence)
     if found is None:
         difference = sum(a) / len(a) - sum(b) / len(b)
         cost = needed.cost_of_seeds(limits.of, ours, theirs)
@@ -270,25 +287,26 @@ def _beside_runs(limits: Limits, ours: pd.DataFrame, theirs: pd.DataFrame, split
 
 
 def _over_pairs(limits: Limits, of_metric: pd.DataFrame, claim: dict[str, str], where: str) -> Verdict:
-    """Two models at several settings: Student's interval of the differences, one per corpus and aspect.
+    """Two models at several settings: Student's interval of the differences, one per corpus.
 
-    The difference of a pair of settings is that of the means over the seeds. Pairs on one corpus and aspect have the
-    same texts and words, so they depend on each other, and their mean counts once. No run may be in two pairs.
+    The difference of a pair of settings is that of the means over the seeds. Pairs on one corpus have the same texts,
+    so they depend on each other, and their mean counts once; it is that of the means of the aspects of the corpus. No
+    run may be in two pairs.
     """
     ours, theirs = ([_rows(of_metric, one, where) for one in claim[side].split(PAIRS)] for side in ("ours", "theirs"))
     runs = [run for rows in (*ours, *theirs) for run in sorted(set(rows["run"] + " " + rows["model"]))]
     if len(ours) != len(theirs) or len(set(runs)) != len(runs):
         raise BadInput(f"{where}: {len(ours)} and {len(theirs)} patterns; accepted are pairs that share no run")
-    apart: dict[tuple[str, str], list[float]] = {}
+    apart: dict[str, dict[str, list[float]]] = {}
     for a, b in zip(ours, theirs, strict=True):
-        on = (a["corpus"].iloc[0], a["aspect"].iloc[0])
-        apart.setdefault(on, []).append(a["value"].mean() - b["value"].mean())
+        aspects = apart.setdefault(a["corpus"].iloc[0], {})
+        aspects.setdefault(a["aspect"].iloc[0], []).append(a["value"].mean() - b["value"].mean())
     if len(apart) < 2:
-        raise BadInput(f"{where}: pairs on one corpus and aspect; accepted are pairs on two or more")
-    means = [mean(values) for values in apart.values()]
-    found = Difference(mean(means), *mean_interval(means))
-    alike = sum(one * found.value > 0 for values in apart.values() for one in values)
-    evidence = f"{_difference(found)}, {len(means)} corpora and aspects; {alike} of {len(ours)} pairs have this sign"
+        raise BadInput(f"{where}: pairs on one corpus; accepted are pairs on two or more")
+    means = [mean(mean(pairs) for pairs in aspects.values()) for aspects in apart.values()]
+    found = Difference(mean(means), *mean_interval(means, limits.confidence))
+    alike = sum(one * found.value > 0 for aspects in apart.values() for pairs in aspects.values() for one in pairs)
+    evidence = f"{_difference(found)}, {len(means)} corpora; {alike} of {len(ours)} pairs have this sign"
     return _decided(limits, found.low, found.high, evidence, lambda: needed.cost_of_pairs(*ours, *theirs))
 
 
@@ -305,7 +323,7 @@ def _between_pairs(limits: Limits, of_metric: pd.DataFrame, claim: dict[str, str
         return _undecided(f"{evidence}, {NO_INTERVAL}", needed.cost_of_pairs(*groups))
     sign = 1 if first >= 0 else -1
     weights = [sign, -sign, -sign, sign]
-    found = welch_contrast(scores, weights)
+    found = welch_contrast(scores, weights, limits.confidence)
     nums = sorted({len(values) for values in scores})
     evidence += f"; narrower by {_short(found.value)} ({_short(found.low)} to {_short(found.high)}), "
     evidence += _seeds(nums[0]) if len(nums) == 1 else f"{nums[0]} to {_seeds(nums[-1])}"
@@ -313,7 +331,7 @@ def _between_pairs(limits: Limits, of_metric: pd.DataFrame, claim: dict[str, str
     return _decided(limits, found.low, found.high, evidence, cost)
 
 
-def _after_masking(claim: dict[str, str], of_split: pd.DataFrame, where: str) -> Verdict:
+def _after_masking(limits: Limits, claim: dict[str, str], of_split: pd.DataFrame, where: str) -> Verdict:
     """Ours: a probe, whose `agreement` says how often the answer stays. Theirs: the model that it explains."""
     masked, stays, alone = (
         _rows(of_split[of_split["metric"].astype(str).str.fullmatch(metric)], claim[whose], where)
@@ -323,17 +341,18 @@ def _after_masking(claim: dict[str, str], of_split: pd.DataFrame, where: str) ->
     num = _num_texts(alone, split, "accuracy")
     if num is None or len(alone) != 1:
         raise BadInput(f"{where}: the rule no_loss takes one run on a corpus of `num_texts.csv`")
-    found = changed_share_difference(masked["value"].mean(), alone["value"].iloc[0], 1 - stays["value"].mean(), num)
-    return Verdict(Limits("no_loss").of(found.low, found.high), f"{_difference(found)}, 1 seed, {num} texts")
+    changed = 1 - stays["value"].mean()
+    found = changed_share_difference(masked["value"].mean(), alone["value"].iloc[0], changed, num, limits.confidence)
+    return Verdict(limits.of(found.low, found.high), f"{_difference(found)}, 1 seed, {num} texts")
 
 
-def _in_the_same_runs(ours: pd.DataFrame, theirs: pd.DataFrame, metric: str) -> Difference | None:
+def _in_the_same_runs(ours: pd.DataFrame, theirs: pd.DataFrame, metric: str, confidence: float) -> Difference | None:
     """The bootstrap over texts and seeds of two methods that explained the same models; None without such scores."""
     runs = sorted(set(ours["run"]))
     if runs != sorted(set(theirs["run"])):
         return None
     methods = (f"{rows['model'].iloc[0]} {metric}" for rows in (ours, theirs))
-    return by_text.difference(read_by_text(), runs, *methods)
+    return by_text.difference(read_by_text(), runs, *methods, confidence=confidence)
 
 
 def _num_texts(rows: pd.DataFrame, split: str, metric: str) -> int | None:
