@@ -54,7 +54,8 @@ RULES = {
     "contains": "the 95 % interval of our mean meets the published value, which is rounded to +- margin, and reaches "
     "no further from it than a tenth of it (or the margin)",
     "one_run": "the published value, rounded to +- margin, is that of one run. It lies in the 95 % prediction interval "
-    "of one more run of ours, and the interval of our mean reaches no further from it than a tenth of it (or the margin)",
+    "of one more run of ours, and the interval of our mean reaches no further from it than a tenth of it (or than the "
+    "margin)",
     "at_least": "the 95 % interval of our mean lies above the value",
     "at_most": "the 95 % interval of our mean lies below the value",
     "above": "ours is above theirs, by the 95 % interval of the difference",
