@@ -513,12 +513,17 @@ assert same_u == (max(best_u) - min(best_u) < 4e-3), "`same_u` is not what you f
 # $$\mathrm{KL} = -\mathrm{Ent}(a,b) - \ln(\alpha\beta) + (\alpha-1)\frac{H_b}{a} - (\beta-1)\,E_p[\ln(1-K^\alpha)].
 # \tag{K8}$$
 #
-# > Only the last expectation has no closed form, unless $\alpha = a$. To compute it, we can expand
+# > Only the last expectation has no closed form in general. To compute it, we can expand
 # > $\ln(1-x) = -\sum_m x^m/m$ and take the moments from (K4). This gives the series
 # > $E[\ln(1-K^\alpha)] = -\sum_{m\ge1}\frac bm B(1+\frac{\alpha m}{a}, b)$. Its terms fall only like $m^{-1-b}$, so for
 # > small $b$ the series converges very slowly, and we need a Hurwitz zeta function for its tail. An integral over the
-# > quantiles of $p$ gives the same number for every shape, and it can be differentiated. The package computes this
-# > integral.
+# > log-odds of $K^a$, which has the distribution Beta(1, b), gives the same number for every shape, and it can be
+# > differentiated. The package computes this integral.
+#
+# In three cases you need neither the series nor the integral. If $\beta = 1$, the factor of the expectation is 0. If
+# $\alpha = a$, the expectation is $-1/b$. If $b = 1$, it is $-(\psi(1 + a/\alpha) + \gamma)$ for every $\alpha$, with the
+# digamma function $\psi$ and the Euler-Mascheroni constant $\gamma$. (A larger whole number $b$ gives a sum of $b$ such
+# terms, because we can multiply out $(1-k^a)^{b-1}$ in the density.)
 #
 # The cell below computes (K8) by the series, so that you can compare it with the package.
 
@@ -540,6 +545,23 @@ divergence = kl_divergence(Kumaraswamy(*pairs.T[:2]), Kumaraswamy(*pairs.T[2:]))
 by_series = torch.stack([series(*row) for row in pairs])
 assert torch.allclose(divergence, by_series, rtol=0, atol=1e-5), "the tail is a first order"
 assert torch.allclose(divergence[0], -Kumaraswamy(2.0, 5.0).entropy()), "to the uniform law"
+
+
+def last_expectation(a, b, alpha):  # from (K8) with beta = 2, whose other terms are known
+    law, goal = Kumaraswamy(a, b), Kumaraswamy(alpha, 2.0)
+    known = -law.entropy() - math.log(2 * alpha) + (alpha - 1) * (torch.digamma(torch.tensor(b + 1)) + euler) / a
+    return (known - kl_divergence(law, goal)).item()
+
+
+def term(ratio):
+    return -(torch.digamma(torch.tensor(1 + ratio)) + euler).item()
+
+
+for fixed_a, other in ((2.0, 0.3), (0.5, 3.0), (3.0, 1.5)):
+    assert math.isclose(last_expectation(fixed_a, 5.0, fixed_a), -1 / 5, abs_tol=1e-9), "alpha = a"
+    assert math.isclose(last_expectation(fixed_a, 1.0, other), term(fixed_a / other), abs_tol=1e-9), "b = 1"
+    three = sum(c / j * 3 * term(j * fixed_a / other) for j, c in ((1, 1), (2, -2), (3, 1)))  # of 3 (1 - y)^2
+    assert math.isclose(last_expectation(fixed_a, 3.0, other), three, abs_tol=1e-8), "b = 3"
 
 # %% tags=["figure"]
 from_shape = {f"b = {fixed:g}": kl_divergence(Kumaraswamy(a_near_one, fixed), example)

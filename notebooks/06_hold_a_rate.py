@@ -648,6 +648,19 @@ if settles:
 # so the term that it weights never rewards a higher rate. (The quadratic term still does.) With `constraint_from: 2`
 # the constraint acts from the second epoch on, and until then only the task moves the gates. We have not tried these
 # two settings in any of our committed runs.
+#
+# In one case only a limit of the multiplier helps. The package adds 0.001 to the softplus, so $b$ cannot be smaller.
+# If the $b$ of a gate is at this bound, the gate is open with a probability above 99 %, whatever $a$ is, and $v$ has
+# almost no gradient. So the rate stays near 1, and the multiplier grows at each step, for as long as you train. You can
+# limit it with `multiplier_max`, which is `null` by default. The check takes such a gate, at $v = -45$.
+
+# %% tags=["check"]
+stuck = {limit: train_one_gate(Constraint(p.selection, largest=limit, **signed), raw_a=3, raw_b=-45)
+         for limit in (math.inf, 1.0)}
+for limit, trace in stuck.items():
+    assert trace.rate.min() > 0.99, "the gate stays open"
+    steady = p.multiplier_rate * (1 - p.selection) * p.num_steps  # nearly the same gap at each step
+    assert abs(trace.multiplier[-1] - min(limit, steady)) < 0.02 * steady, "the multiplier grows, up to its limit"
 
 # %% [markdown]
 # ## Summary

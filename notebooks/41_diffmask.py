@@ -44,6 +44,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import torch
+from torch.distributions import Normal, kl_divergence
 
 from rationale import explain, figures, training
 from rationale.distributions import HardConcrete
@@ -257,21 +258,36 @@ assert all(len(module._forward_hooks) == 0 for module in model.modules()), "no h
 # $$\gamma^{(k)}_i = c_k + 10 \tanh\big(w_k \cdot \tanh(W_k [h^{(0)}_i; h^{(k)}_i])\big), \qquad
 # c_k = 5 \text{ at first}. \tag{D4}$$
 #
-# The paper first computes another number $\hat\gamma^{(k)}_i$ for each layer. The logit of the gate is the mean of two
-# numbers, which are the $\hat\gamma$ of layer $k$ and the mean $\hat\gamma$ of the earlier layers. (Layer 0 has no
-# earlier layers, so there $\gamma^{(0)}_i = \hat\gamma^{(0)}_i$.)
+# The paper (appendix A) first computes another number $\hat\gamma^{(k)}_i$ for each layer. The logit of the gate is the
+# mean of two numbers, which are the $\hat\gamma$ of layer $k$ and the mean $\hat\gamma$ of the earlier layers. (Layer 0
+# has no earlier layers, so there we take $\gamma^{(0)}_i = \hat\gamma^{(0)}_i$.)
 #
 # $$\hat\gamma^{(k)}_i = h^{(0)\top}_i W_k h^{(k)}_i + w_k \cdot [h^{(0)}_i; h^{(k)}_i] + c_k, \qquad
 # \gamma^{(k)}_i = \tfrac12\big(\hat\gamma^{(k)}_i + \tfrac1k \textstyle\sum_{j < k} \hat\gamma^{(j)}_i\big).
 # \tag{D5}$$
+#
+# > The paper's formula (9) leaves layer 0 out of the mean. It adds up the layers $1$ to $k - 1$ and divides by $k - 1$.
+# > For $k = 1$ this is 0 divided by 0. We include layer 0 in the mean, because its vote counts in the product, too. The
+# > check below shows both with three numbers.
 #
 # We use both formulas for the probe of *inputs*, in which we combine the votes of several layers. An input is kept at
 # depth $\ell$ if no layer up to layer $\ell$ votes against it, $z_i = \prod_{k \le \ell} v^{(k)}_i$. Then
 # $P(z_i \ne 0)$ is exactly the product of the $P(v^{(k)}_i \ne 0)$. But a vote that is not 0 is still *below* 1, so
 # the product also makes the inputs that it keeps smaller. The figure below shows how much.
 #
-# There is also a probe of *states*, which masks the states $h^{(\ell)}$ of one layer. Its network reads only these
-# states, and the vote of this layer is the gate itself, $z_i = v^{(\ell)}_i$.
+# There is also a probe of *states*, which masks the states $h^{(\ell)}$ of one layer. The vote of this layer is the
+# gate itself, $z_i = v^{(\ell)}_i$. With (D4), its network reads only these states, as in the released code. In the
+# paper, $h^{(\ell)}$ takes the place of $h^{(0)}$. If you set `votes` to `bilinear`, our probe of states computes (D5)
+# as it stands.
+
+# %% tags=["check"]
+with torch.random.fork_rng(), torch.no_grad():
+    votes = explain.BilinearVotes([2, 2, 2])  # before training, every hat gamma is its bias
+    for product, bias in zip(votes.products, (1.0, 2.0, 6.0), strict=True):
+        product.bias.fill_(bias)
+    of_layers = [logit.item() for logit in votes([torch.zeros(1, 1, 2)] * 3)]
+assert of_layers == [1, (2 + 1) / 2, (6 + (1 + 2) / 2) / 2], "(D5): layer 0 is in the mean"
+assert of_layers[2] != (6 + 2 / 1) / 2, "the paper's (9): layers 1 to k - 1, divided by k - 1"
 
 # %%
 depths = np.arange(1, 25)
@@ -297,14 +313,19 @@ assert shrunk[-1] < shrunk[0] < 1 and values["P(z ≠ 0), logit 2"][-1] < values
 # ## 5. The constraint
 #
 # The probe should keep as little as possible without changing the answer much. Let $y$ be the distribution that the
-# model predicts, and $\hat y$ the one that it predicts after masking. Their divergence $D$ may be at most a margin
-# $\epsilon$:
+# model predicts, and $\hat y$ the one that it predicts after masking. The mean of their divergence $D$ over the texts
+# may be at most a margin $\epsilon$:
 #
 # $$\min_{\phi, b}\; \mathbb{E}\Big[\tfrac1T\textstyle\sum_i \mathbf{1}[z_i \ne 0]\Big] \quad\text{s.t.}\quad
 # \mathbb{E}\, D(y, \hat y) \le \epsilon, \qquad \max_{\lambda \ge 0} \min_{\phi, b}\;
-# \tfrac1T\textstyle\sum_i P(z_i \ne 0) + \lambda\,(D - \epsilon). \tag{D6}$$
+# \mathbb{E}\Big[\tfrac1T\textstyle\sum_i P(z_i \ne 0) + \lambda\,(D - \epsilon)\Big]. \tag{D6}$$
 #
-# This leaves three choices to us, and each of them changes the result.
+# > In the paper's formula (5), the constraint holds for *every* text of the data. Its Lagrangian (6) has a single
+# > $\lambda$, and the released code has one per layer. One multiplier can hold a mean only, so we write the mean in
+# > (D6). The divergence of a single text may then be larger than $\epsilon$, as you will see in section 6. We also
+# > divide by $T$, so that a long text counts no more than a short one. The paper adds up the positions.
+#
+# This leaves three more choices to us, and each of them changes the result.
 #
 # **Which divergence?** The text of the paper writes $D[\hat y \| y]$. In the experiments of the paper, the model's own
 # answer $y$ comes first, and we use the same order. Here you see our divergence:
@@ -420,7 +441,7 @@ assert abs(settles_at - settled[3]) < 0.03, "`settles_at`: compare it with `sett
 # for layer 1. The networks of the probe read only the states of the texts, and never an answer. (The answers of the
 # model are used only in our loss (D6).) What do we expect? At layer 0 the probe cannot know the query, so it has to
 # keep nearly everything. At layer 1 it can drop every digit that does not count. Unlike erasure, it has to keep all
-# digits that count.
+# digits that count. The check confirms this, and also that the constraint holds for the mean text but not for each one.
 
 # %%
 with tempfile.TemporaryDirectory() as place:
@@ -438,6 +459,10 @@ assert all(torch.isfinite(values).all() and (values >= 0).all() and (values <= 1
 if p.num_train >= 9_000:
     assert kept_of["digits that count"][1] > 0.8 and kept_of["other digits"][1] < 0.2, "at layer 1 the truth is found"
     assert kept_of["other digits"][0] > 0.5, "at layer 0 nothing knows the query"
+    with torch.random.fork_rng(), torch.no_grad():
+        output = diffmask.probe(batch, 1)
+    of_text = explain.divergence(output.original, output.masked)
+    assert of_text.mean() <= usual.margin < of_text.max(), "(D6) holds the mean, and not every text"
 
 # %% tags=["figure"]
 title = "At layer 1 the probe keeps {:.0%} of the digits that count and {:.0%} of the others"
@@ -458,9 +483,10 @@ figures.draw_panel(figures.draw_bars, ["layer 0, before the query", "layer 1, af
 #
 # Schulz et al. replace information by noise and fit the amount of noise to one text. In the following equation, they
 # keep the share $g_i$ of each state and replace the rest by noise. Here $\mu$ and $s$ are the mean and the standard
-# deviation of the states of the training texts:
+# deviation of the states of the training texts. A state has $H$ dimensions, and its KL is the sum of theirs. We divide
+# it by $H$, as these authors and De Cao et al. do in their code, so the price of 10 is per position and dimension:
 #
-# $$\min_g\; -\ln \hat y_{\text{answer}} + \tfrac{10}{T} \textstyle\sum_i
+# $$\min_g\; -\ln \hat y_{\text{answer}} + \tfrac{10}{T H} \textstyle\sum_i
 # \text{KL}(\mathcal N_i \,\|\, \mathcal N(\mu, s^2)), \qquad
 # \mathcal N_i = \mathcal N(g_i h_i + (1 - g_i) \mu, (1 - g_i)^2 s^2), \qquad a_i = g_i. \tag{D9}$$
 #
@@ -517,6 +543,12 @@ logits_zero = frozen.masked(some, 1, torch.zeros(some.mask.shape), torch.zeros(2
 logits_full = frozen.read(some)[0]
 answers = logits_full.argmax(-1)
 difference = explain.log_odds(logits_full, answers) - explain.log_odds(logits_zero, answers)
+raw = torch.linspace(-2, 2, some.mask.shape[1]).expand(some.mask.shape)  # logits of g
+g, h = raw.sigmoid().unsqueeze(-1), frozen.read(some)[1][1]
+mu, s = mean[: h.shape[1]], std[: h.shape[1]]
+nats = kl_divergence(Normal(g * h + (1 - g) * mu, (1 - g) * s), Normal(mu, s)).sum(-1)  # of whole states
+per_dimension = explain.information(raw, ((h - mu) / s).square())
+assert torch.allclose(per_dimension, nats / h.shape[-1], rtol=1e-4, atol=1e-5), "(D9) divides by the dimensions"
 assert all((a >= 0).all() and torch.isfinite(a).all() and (a[~some.mask] == 0).all() for a in found.values())
 slack = 0.05 * (1 + difference.abs())
 assert (found["integrated gradients"].sum(1) >= difference.abs() - slack).all(), "the parts' sum, or more"

@@ -1,5 +1,6 @@
 """Metrics on examples small enough to count by hand."""
 
+import itertools
 import math
 import re
 
@@ -161,6 +162,13 @@ def test_independent_selections_agree_by_chance():
     assert agreement(a, b) == pytest.approx(2 * 0.2 * 0.6 / (0.2 + 0.6), abs=0.01), "100,000 words"
 
 
+def test_the_mean_agreement_of_independent_selections_of_few_words_is_not_that_of_many():
+    every = [flags(f"{number:03b}") for number in range(8)]
+    prob = [0.2 ** int(a.sum()) * 0.8 ** int(3 - a.sum()) for a in every]
+    mean = sum(p * q * agreement([a], [b]) for a, p in zip(every, prob) for b, q in zip(every, prob))  # noqa: B905
+    assert mean == pytest.approx(0.355, abs=1e-3), "3 words at a rate of 0.2; many words: 0.2"
+
+
 # --- selections that do not depend on the words, and spans
 
 
@@ -243,6 +251,52 @@ def test_span_matches_are_those_of_a_plain_loop_over_sets():
         matched = sum(any(len(a & b) / len(a | b) >= threshold for b in spans(other)) for a in spans(one))
         expected = matched / max(1, len(spans(one)))
         assert metrics.span_iou_f1([one], [other], threshold)["span_precision"] == pytest.approx(expected)
+
+
+def all_pairs_of_spans(longest: int):
+    """Every pair of a selection and a gold rationale with a gold token, with their spans as sets of positions."""
+    for length in range(1, longest + 1):
+        every = [tuple(bits) for bits in itertools.product((False, True), repeat=length)]
+        spans = {}
+        for bits in every:
+            groups = itertools.groupby(range(length), key=bits.__getitem__)
+            spans[bits] = [set(positions) for chosen, positions in groups if chosen]
+        for one, other in itertools.product(every, every):
+            if any(other):
+                yield torch.tensor(one), torch.tensor(other), spans[one], spans[other]
+
+
+def by_hand(ours: list[set], theirs: list[set], threshold: float) -> tuple[int, int]:
+    """The numbers of matched selected spans and of matched gold spans."""
+    match = [[len(a & b) >= threshold * len(a | b) for b in theirs] for a in ours]
+    return sum(map(any, match)), sum(map(any, zip(*match, strict=True)))
+
+
+@pytest.mark.parametrize("threshold", [0.25, 0.3, 0.5, 0.75])
+def test_span_f1_is_the_harmonic_mean_of_precision_and_recall(threshold):
+    for selected, gold, ours, theirs in all_pairs_of_spans(6):
+        scores = metrics.span_iou_f1([selected], [gold], threshold)
+        hits, found = by_hand(ours, theirs, threshold)
+        precision, recall = hits / max(1, len(ours)), found / len(theirs)
+        f1 = 2 * precision * recall / (precision + recall) if hits else 0
+        expected = {"span_precision": precision, "span_recall": recall, "span_f1": f1, "span_f1_macro": f1}
+        assert scores == pytest.approx(expected), f"{selected} and {gold}"
+
+
+def test_from_a_half_on_a_span_is_matched_once_and_f1_counts_spans_as_the_authors_do():
+    for selected, gold, ours, theirs in all_pairs_of_spans(7):
+        hits, found = by_hand(ours, theirs, 0.5)
+        assert hits == found, "no two selected spans match one gold span"
+        if len(selected) == 7 and hits:
+            scores = metrics.span_iou_f1([selected], [gold])
+            assert scores["span_recall"] == hits / len(theirs)  # exactly
+            assert scores["span_f1"] == scores["span_f1_macro"] == 2 * hits / (len(ours) + len(theirs))
+
+
+def test_two_halves_of_a_gold_span_are_two_hits_and_one_find_below_a_half():
+    scores = metrics.span_iou_f1([flags("1101101")], [flags("1111100")], threshold=0.3)
+    assert (scores["span_precision"], scores["span_recall"]) == (2 / 3, 1)
+    assert scores["span_f1"] == pytest.approx(0.8)
 
 
 def test_only_spans_that_overlap_are_compared(monkeypatch):

@@ -64,6 +64,18 @@ def hold(constraint, num_steps=3, **changes):
     return toy_gates.hold_rate(constraint, **(given | changes), num_steps=num_steps)
 
 
+def test_an_open_gate_whose_b_is_at_its_lower_bound_stays_open_and_winds_the_multiplier_up_to_its_limit():
+    shut = 1 - (1 - (1 / 12) ** torch.logspace(-3, 6, 500).double()) ** 1e-3  # P(Z = 0) at b = 1e-3, for many a
+    assert 0.006 < shut.max() < 0.0061
+    for largest, wound in ((math.inf, 200 * 0.2 * 0.595), (5.0, 5.0)):
+        gate = toy_gates.toy_gate(-0.1, 1.1, raw_a=3.0, raw_b=-45.0)
+        trace = hold(Constraint(0.4, largest=largest), 200, selector=gate)
+        assert trace.rate.min() > 1 - shut.max(), "the constraint cannot shut it"
+        assert trace.multiplier[-1].item() == pytest.approx(wound, rel=0.02)
+    above = hold(Constraint(0.4), 200, selector=toy_gates.toy_gate(-0.1, 1.1, raw_a=3.0, raw_b=-6.0))
+    assert above.rate[0] > 0.999 and above.rate.min() < 0.5, "a gate just above the bound is shut"
+
+
 def test_a_toy_gate_has_the_shapes_of_its_biases_whatever_its_clue():
     gates = toy_gates.toy_gate(-0.1, 1.1, raw_a=0.5, raw_b=-1.0)(torch.randn(4, 1).double())
     for shape, raw in ((gates.a, 0.5), (gates.b, -1.0)):

@@ -22,7 +22,7 @@ def build_pair_vocabulary(
     """All words of the pairs and their vectors, each of norm 1.
 
     A word without a vector shares one of 100 random rows, chosen by the md5 of its letters; `NULL` has its own row.
-    Source: Bastings et al. 2019, app. A; Parikh et al. 2016.
+    Source: Bastings et al. 2019, app. B; Parikh et al. 2016.
 
     Parameters
     ----------

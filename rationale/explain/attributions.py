@@ -107,16 +107,20 @@ def information_bottleneck(
 
     h is replaced by a draw of N(g h + (1 - g) mean, (1 - g)^2 std^2), and
 
-        min over g of  -ln p(answer) + price * mean KL(N(g h + (1 - g) mean, (1 - g)^2 std^2), N(mean, std^2))
+        min over g of  -ln p(answer) + price / (T D) sum_i KL_i
+        KL_i = KL(N(g_i h_i + (1 - g_i) mean, (1 - g_i)^2 std^2), N(mean, std^2))
 
-    Source: eq. (D9), notebooks/41_diffmask.py; Schulz et al. 2020 (per sample), with the number of steps and the price
-    of De Cao et al.'s code.
+    The divergence of a position is a sum over the D dimensions of its state, so the price is that of a nat per
+    position and per dimension.
+
+    Source: eq. (D9), notebooks/41_diffmask.py; Schulz et al. 2020 (per sample), who divide by the number of positions
+    and dimensions too, with the number of steps and the price of De Cao et al.'s code.
 
     Parameters
     ----------
     mean, std : [T, D], of `state_moments`, for this layer
     price : float >= 0
-        Factor of the Kullback-Leibler divergence, per nat.
+        Factor of the Kullback-Leibler divergence, averaged over positions and dimensions: per nat per dimension.
     """
     logits, states = frozen.read(batch)
     answer, mask = logits.argmax(-1), frozen.mask(batch)
@@ -139,6 +143,8 @@ def information(raw: Tensor, squared_deviation: Tensor) -> Tensor:
     """KL(N(g h + (1 - g) mean, (1 - g)^2 std^2), N(mean, std^2)) in nats per dimension, [B, T], g = sigmoid(raw).
 
         mean over dimensions of  -ln(1 - g) + ((1 - g)^2 + g^2 ((h - mean) / std)^2 - 1) / 2
+
+    The divergence of the whole state, which is a sum over its D dimensions, is D times as large.
 
     Source: eq. (D9), notebooks/41_diffmask.py.
 

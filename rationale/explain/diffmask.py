@@ -4,9 +4,12 @@
     votes   v_i^(k) ~ HardConcrete(logit^(k)(h_i^(0), h_i^(k))) on [0, 1)
     inputs  z_i = prod_(k <= l) v_i^(k),    h_i^(0) := z_i h_i^(0) + (1 - z_i) b
     states  z_i = v_i^(l),                  h_i^(l) := z_i h_i^(l) + (1 - z_i) b^(l)      and y_hat: the model again
-    min over probe and baselines of E[number of z_i that are not 0],   s.t.  D(y, y_hat) <= epsilon
+    min over probe and baselines of E[share of z_i that are not 0],   s.t.  E[D(y, y_hat)] <= epsilon
 
-Source: eqs. (D6)-(D7), notebooks/41_diffmask.py; De Cao et al. 2020, sec. 3.
+The paper asks for D <= epsilon in every text (its eq. (5)). Here, as in its code, one lambda per layer holds the mean
+over texts, so the divergence of a single text may be larger.
+
+Source: eqs. (D3)-(D7), notebooks/41_diffmask.py; De Cao et al. 2020, sec. 3.
 """
 
 import math
@@ -85,9 +88,12 @@ class MLPVotes(nn.Module):
 
 
 class BilinearVotes(nn.Module):
-    """The paper's form: h0' W h + w . [h0; h] + c for each state, averaged with those of the earlier states.
+    """Nearly the paper's form: h0' W h + w . [h0; h] + c for each state, averaged with those of the earlier states.
 
-        gamma^(l) = (g^(l) + mean over k < l of g^(k)) / 2
+        gamma^(l) = (g^(l) + mean over 0 <= k < l of g^(k)) / 2,   gamma^(0) = g^(0)
+
+    The mean of the paper's eq. (9) is over 1 <= k < l and leaves out layer 0, which has a vote too; at l = 1 it has no
+    terms and is not defined. In a probe of states, the paper puts h^(l) in the place of h^(0); here it stays h^(0).
 
     Source: eq. (D5), notebooks/41_diffmask.py; De Cao et al. 2020, app. A.
 
@@ -221,7 +227,7 @@ class ProbeObjective(nn.Module):
     ----------
     num_layers : int
     margin : float > 0
-        epsilon, in nats.
+        epsilon, in nats, of the mean over texts.
     form : "probability" or "log"
         The price of a position: P(z != 0), or as in the authors' code ln P(z != 0), whose gradient on a gate does not
         vanish as the gate closes.

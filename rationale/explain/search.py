@@ -23,8 +23,8 @@ def smallest_masks(
     """All smallest sets of positions that keep the answer of each text when all other positions are erased.
 
     The search is exhaustive, in order of size from the empty set on. The answer is the argmax of every output. With
-    `margin`, the distribution of the answer must be kept instead: D(y, y_hat) <= epsilon, the constraint of eq. (D6) on
-    masks that are not drawn.
+    `margin`, the distribution of the answer must be kept instead: D(y, y_hat) <= epsilon, the constraint of eq. (D6)
+    for this text alone and for masks that are not drawn.
 
     Source: eq. (D2), notebooks/41_diffmask.py.
 
@@ -84,8 +84,8 @@ def smallest_masks(
 def mask_divergence(frozen: FrozenModel, batch: Batch, layer: int, kept: Tensor) -> Tensor:
     """D(y, y_hat) if only these positions of a layer are kept and zeros take the place of all others, [B], in nats.
 
-    A mask is feasible under a margin if this is at most the margin: the constraint of eq. (D6) for masks that are not
-    drawn, as in `smallest_masks`.
+    A mask is feasible under a margin if this is at most the margin: the constraint of eq. (D6) for one text alone and
+    for masks that are not drawn, as in `smallest_masks`.
 
     Parameters
     ----------

@@ -168,7 +168,8 @@ class HardKumaGate(Gate):
     Source: Bastings et al. 2019, sec. 5. The authors clamp to [1e-6, 100] instead, so the gradient is 0
     outside this range; here the shapes have no upper bound and a smooth lower bound at `MIN`. Near the lower bound the
     gradient fades as sigmoid(raw): with an output of -50 of a layer it is 2e-22, so this shape practically stays where
-    it is, and the gate can move only through the other shape.
+    it is, and the gate can move only through the other shape. If b is at the bound, a cannot shut the gate: P(Z = 0) is
+    largest at a = MIN, where it is 0.006 for the default support.
 
     Parameters
     ----------

@@ -95,8 +95,11 @@ class Constraint(nn.Module):
         term       = multiplier c + quadratic / 2 c^2
 
     The multiplier integrates the measured gap, and the quadratic term damps its oscillation. The term also raises a
-    rate that is too low, and because d logit(value) does not vanish when all gates are shut (or open), the model can
-    always recover from an overshoot.
+    rate that is too low, and because d logit(value) does not vanish when all gates are shut (or open), the model
+    recovers from an overshoot, as long as the gates have a gradient. The gates of `HardKumaGate` have nearly none where
+    the output for b is far below 0: b is at its lower bound 1e-3 there, and P(Z = 0) is at most 0.006 for every a (with
+    the default support). Such gates stay open, and the multiplier winds up, unless `largest` limits it, which by
+    default it does not.
 
     `authors` is the multiplicative rule of the authors' code (GECO):
 

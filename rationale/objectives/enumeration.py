@@ -39,7 +39,7 @@ def score_gradients(logits: Tensor, draws: Tensor, cost: Tensor, baseline: Tenso
 
         gradient_t = (1/K) sum_k (cost_k - baseline_k) (z_kt - p_t)
 
-    Source: eq. (C5), notebooks/01_choosing.py; eqs. (R4) and (R6), notebooks/08_reinforce.py; Williams 1992.
+    Source: eq. (C5), notebooks/01_choosing.py; eqs. (R4) and (R5), notebooks/08_reinforce.py; Williams 1992.
 
     Parameters
     ----------

@@ -73,7 +73,8 @@ class LossOutput(NamedTuple):
 class RationaleObjective(nn.Module):
     """Task loss of a sampled rationale, plus the penalties or constraints that keep the rationale short.
 
-    Source: eq. (S5), notebooks/05_count_words.py; eqs. (R2)-(R8), notebooks/08_reinforce.py.
+    Source: eqs. (S8), (S11), notebooks/06_hold_a_rate.py; eqs. (R2)-(R8), notebooks/08_reinforce.py; eqs. (F3), (F4),
+    notebooks/16_failures.py.
 
     Parameters
     ----------

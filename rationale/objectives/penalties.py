@@ -179,10 +179,11 @@ def openness_entropy(log_prob_nonzero: Tensor, log_prob_zero: Tensor) -> Tensor:
 def guidance(log_prob_nonzero: Tensor, log_prob_zero: Tensor, guide: Tensor) -> Tensor:
     """How badly gates agree with gold words: the mean cross-entropy, in nats, of the words that the guide speaks of.
 
-        -(1/N) sum_t g_t ln P(Z_t != 0) + (1 - g_t) ln P(Z_t = 0),   over the N words with g_t in {0, 1}
+        -(1/N) sum_t [g_t ln P(Z_t != 0) + (1 - g_t) ln P(Z_t = 0)],   over the N words with g_t in {0, 1}
 
     The derivative by the logit of a Bernoulli gate is (P(Z_t != 0) - g_t) / N: it vanishes where the gate agrees with
-    the gold. Source: DeYoung et al. 2020 (ERASER), whose supervised models learn rationales from such labels.
+    the gold. Source: eq. (F4), notebooks/16_failures.py; DeYoung et al. 2020 (ERASER), whose supervised models learn
+    rationales from such labels.
 
     Parameters
     ----------

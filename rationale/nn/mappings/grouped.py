@@ -65,7 +65,7 @@ def oscarmax(
     lam : float, >= 0
         Price of the larger weight of each pair; 0 gives sparsemax. The paper uses 0.01.
     published : bool
-        The composition of Niculae and Blondel 2017, sec. 3.3: sort by |x|, pool, clip at 0, restore the signs.
+        The composition of Niculae and Blondel 2017, sec. 3.2: sort by |x|, pool, clip at 0, restore the signs.
         The result is not the maximum if signs differ or a value is clipped, and it changes when a constant is added.
 
     Examples
