@@ -66,7 +66,7 @@ def hold(constraint, num_steps=3, **changes):
 
 def test_an_open_gate_whose_b_is_at_its_lower_bound_stays_open_and_winds_the_multiplier_up_to_its_limit():
     shut = 1 - (1 - (1 / 12) ** torch.logspace(-3, 6, 500).double()) ** 1e-3  # P(Z = 0) at b = 1e-3, for many a
-    assert 0.006 < shut.max() < 0.0061
+    assert 0.0059 < shut.max() < 0.006
     for largest, wound in ((math.inf, 200 * 0.2 * 0.595), (5.0, 5.0)):
         gate = toy_gates.toy_gate(-0.1, 1.1, raw_a=3.0, raw_b=-45.0)
         trace = hold(Constraint(0.4, largest=largest), 200, selector=gate)
