@@ -521,9 +521,9 @@ assert same_u == (max(best_u) - min(best_u) < 4e-3), "`same_u` is not what you f
 # > differentiated. The package computes this integral.
 #
 # In three cases you need neither the series nor the integral. If $\beta = 1$, the factor of the expectation is 0. If
-# $\alpha = a$, the expectation is $-1/b$. If $b = 1$, it is $-(\psi(1 + a/\alpha) + \gamma)$ for every $\alpha$, with the
-# digamma function $\psi$ and the Euler-Mascheroni constant $\gamma$. (A larger whole number $b$ gives a sum of $b$ such
-# terms, because we can multiply out $(1-k^a)^{b-1}$ in the density.)
+# $\alpha = a$, the expectation is $-1/b$. If $b = 1$, it is $-(\psi(1 + a/\alpha) + \gamma)$ for every $\alpha$, with
+# the digamma function $\psi$ and the Euler-Mascheroni constant $\gamma$. (A larger whole number $b$ gives a sum of $b$
+# such terms, because we can multiply out $(1-k^a)^{b-1}$ in the density.)
 #
 # The cell below computes (K8) by the series, so that you can compare it with the package.
 

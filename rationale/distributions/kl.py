@@ -34,7 +34,7 @@ def _kl_in_float64(kl):
 def expected_log_rest(p: Tensor, q: Tensor, power: Tensor) -> Tensor:
     """E[ln(1 - X^power)] for X ~ Beta(p, q), in float64: a term of these divergences without a general closed form.
 
-    There is one if power = 1, psi(q) - psi(p + q), and if q is a whole number: for p = q = 1, -psi(1 + 1/power) - gamma.
+    There is one if power = 1, psi(q) - psi(p + q), and if q is a whole number, e.g. -psi(1 + p/power) - gamma at q = 1.
 
     The trapezoidal rule in w = logit X, in which both the density and ln(1 - X^power) are smooth on the scale of 1,
     also where the latter bends, at w = 0 and, for power > 1, at w = ln power. Beyond the bends and the bulk of the
