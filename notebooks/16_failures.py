@@ -174,9 +174,9 @@ figures.show_source(skewed.first_word_guide, skewed.skew_selector)
 # $$\mathcal{L} = \ell(y', y) + \ell(y'', y) + c\, \mathrm{JS}(p', p''). \tag{F3}$$
 #
 # **Some gold rationales.** In the ERASER benchmark, DeYoung et al. (2020) train selectors on rationales that people
-# have marked. We let $g_t = 1$ for a gold word, and 0 for another word. Let $N$ be the number of words in those texts of
-# a batch whose gold rationales guide the gates. Then the batch adds the following term to the loss, a sum over these
-# words. You set the price of this term with `guidance`:
+# have marked. We let $g_t = 1$ for a gold word, and 0 for another word. Let $N$ be the number of words in those texts
+# of a batch whose gold rationales guide the gates. Then the batch adds the following term to the loss, a sum over
+# these words. You set the price of this term with `guidance`:
 #
 # $$-\frac{1}{N} \sum_t \Big[g_t \ln P(z_t \ne 0) + (1 - g_t) \ln P(z_t = 0)\Big]. \tag{F4}$$
 #
