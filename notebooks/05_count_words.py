@@ -80,26 +80,27 @@ with torch.no_grad():
     before = predictor(vectors.unsqueeze(0), mask, z.unsqueeze(0)).softmax(1)
     after = predictor(swapped, mask.expand(len(words), -1), z.expand(len(words), -1)).softmax(1)
 change = (after - before).abs().sum(1)  # [T]
+rounding = 1e-12  # the largest change that we take for a rounding error
 
 # %% tags=["figure"]
 labels = [f"{word}\nz = {value:g}" for word, value in zip(words, z.tolist(), strict=True)]
-figures.draw_panel(figures.draw_bars, labels, {"change": change}, title="Only selected words can change the prediction",
-                   ylabel="sum of the absolute changes", size=(9, 4), save=folder / "only_selected_words")
+visible = change.where(change > rounding, 0)
+figures.draw_panel(figures.draw_bars, labels, {"change": visible}, size=(9, 4), save=folder / "only_selected_words",
+                   title="Only selected words can change the prediction", ylabel="sum of the absolute changes")
 
 # %% tags=["check"]
-rounding = 1e-12
 assert (change[z == 0] < rounding).all(), "a word with z = 0 must not move the prediction"
 assert (change[z > 0] > 1e-4).all(), "a word with z > 0 is read"
 
 # %%
-print(f"largest change by an unselected word: {change[z == 0].max():.1e}")
-print(f"smallest change by a selected word:   {change[z > 0].min():.1e}")
+print(f"largest change by an unselected word: {visible[z == 0].max():.3g}")
+print(f"smallest change by a selected word:   {visible[z > 0].min():.3g}")
 
 # %% [markdown]
-# Did you expect this? The five words with $z = 0$ change nothing. (A number such as 2.8e-17 is rounding.) The word with
-# $z = 0.5$ does change the prediction, although we have only let half of it through. This is why our gates need a
-# *mass* at 0, which is a positive probability of the single value 0. A small positive gate would only make a word
-# vector shorter, and the predictor could learn to make up for that.
+# Did you expect this? The five words with $z = 0$ change nothing. The word with $z = 0.5$ does change the
+# prediction, although we have only let half of it through. This is why our gates need a *mass* at 0, which is a
+# positive probability of the single value 0. A small positive gate would only make a word vector shorter, and the
+# predictor could learn to make up for that.
 #
 # In a trained model nobody sets the gates by hand. We write $x$ for the text, $x_t$ for the vector of its word $t$,
 # and $y$ for the label. A *selector* with weights $\phi$ reads the whole text and computes the two shapes $a_t$ and
@@ -328,15 +329,15 @@ assert found["sorted"][1] < found["as written"][1] < found["alternating"][1], "L
 # %%
 lengths = torch.randint(3, 41, (200,))  # n_i, words in each of 200 texts
 relative = lengths / lengths.double().mean() - 1  # 0 for a text of mean length
-slopes = torch.linspace(-0.3, 0.3, 31)
-rates = p.selection + slopes[:, None] * relative / 2  # [31, 200]: linear in the length
+slopes = torch.linspace(-0.15, 0.15, 31)  # change of the rate per mean length
+rates = p.selection + slopes[:, None] * relative  # [31, 200]: linear in the length
 over_texts = rates.mean(1)
 over_words = (rates * lengths).sum(1) / lengths.sum()
 
 # %% tags=["figure"]
 figures.draw_panel(figures.draw_lines, slopes, {"mean over texts": over_texts, "share of words": over_words},
                    title="Long texts pull the share of words their way", ylabel="rate", size=(8, 4.2),
-                   xlabel="how the rate changes with the length of the text", save=folder / "texts_or_words")
+                   xlabel="change of the rate per mean length", save=folder / "texts_or_words")
 
 # %%
 print(f"at the left end: {100 * over_texts[0]:.1f} % over texts, {100 * over_words[0]:.1f} % of all words")
