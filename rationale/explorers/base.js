@@ -64,9 +64,16 @@ function menu(label, options, set) {
   return row;
 }
 
-// A panel with axes. `x` and `y` map numbers to pixels; `draw` gets a fresh group for each redraw.
-function panel(title, width, height, [left, right], [bottom, top], { logs = false, xlabel = "", ylabel = "" } = {}) {
-  const [west, east, north, south] = [52, width - 18, 26, height - 36];
+// A panel with axes. `x` and `y` map numbers to pixels; `margin` is the room at the right.
+function panel(
+  title,
+  width,
+  height,
+  [left, right],
+  [bottom, top],
+  { logs = false, xlabel = "", ylabel = "", margin = 18 } = {},
+) {
+  const [west, east, north, south] = [52, width - margin, 26, height - 36];
   const along = logs ? Math.log : v => v;
   const x = v => west + ((east - west) * (along(v) - along(left))) / (along(right) - along(left));
   const y = v => south - ((south - north) * (along(v) - along(bottom))) / (along(top) - along(bottom));
@@ -138,7 +145,7 @@ function live(name, { model, el }, keys, redraw) {
   el.append(element("style", {}, STYLE), root);
   let waiting = 0,
     lastWidth = 0;
-  const link = element("a", { class: "address" }, "address of this picture");
+  const link = element("a", { class: "address" }, "link to this state of the picture");
   const now = () => {
     waiting = 0;
     if (!root.isConnected) return;
@@ -200,5 +207,5 @@ const STYLE = `
 .rationale-explorer .handle:focus-visible { outline: 3px solid #E69F00; outline-offset: 3px; }
 .rationale-explorer .numbers { font-variant-numeric: tabular-nums; }
 .rationale-explorer .said { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); }
-.rationale-explorer .address { font-size: 14px; color: inherit; }
+.rationale-explorer .address { font-size: 14px; color: inherit; text-decoration: underline; }
 `;

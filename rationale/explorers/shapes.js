@@ -285,17 +285,26 @@ function render({ model, el }) {
   }
 
   function densities(size) {
-    // f_T over (left, right), the tails shaded, and the two masses on a scale of their own
+    // f_T over (left, right), the tails shaded, and the two masses on a scale of their own at the right
     const [left, right] = [model.get("left"), model.get("right")];
     const grid = Array.from({ length: 241 }, (_, i) => left + ((right - left) * (i + 0.5)) / 241);
     const curves = gates().map(gate => grid.map(t => density(t, gate)));
     const top = Math.min(6, Math.max(1.2, ...curves.flat().filter(v => v < 6)));
     const frame = panel("Density of T and masses of H", size, 300, [left, right], [0, top], {
       xlabel: "t",
-      ylabel: "density; dots: mass",
+      ylabel: "density",
+      margin: 50,
     });
-    const { x, y, south, north } = frame,
-      cap = v => y(Math.min(top, v));
+    const { x, y, south, north, east } = frame,
+      cap = v => y(Math.min(top, v)),
+      heightOf = mass => south - (south - north) * mass;
+    frame.picture.append(shape("path", { d: `M${east},${north}V${south}`, class: "axis" }));
+    for (const mass of [0, 0.5, 1])
+      frame.picture.append(shape("text", { x: east + 5, y: heightOf(mass) + 4 }, shown(mass)));
+    const [side, half] = [east + 38, (north + south) / 2];
+    frame.picture.append(
+      shape("text", { x: side, y: half, "text-anchor": "middle", transform: `rotate(-90 ${side} ${half})` }, "mass (dots)"),
+    );
     gates().forEach((gate, n) => {
       const { zero, one } = masses(gate),
         points = grid.map((t, i) => [x(t), cap(curves[n][i])]);
@@ -313,8 +322,7 @@ function render({ model, el }) {
         [0, zero],
         [1, one],
       ]) {
-        // full height is the mass 1
-        const [at, height] = [x(end) + 3 * n, south - (south - north) * mass];
+        const [at, height] = [x(end) + 3 * n, heightOf(mass)];
         frame.picture.append(
           line(
             [
@@ -376,10 +384,10 @@ function render({ model, el }) {
       );
       at.forEach((v, i) => {
         frame.picture.append(shape("circle", { cx: frame.x(v), cy: rows[i][1], r: 5, fill: gate.colour }));
-        if (gate.colour === blue)
-          frame.picture.append(
-            shape("text", { x: frame.x(v), y: rows[i][1] - 9, "text-anchor": "middle" }, shown(v)),
-          );
+        // the number stands beside the point, away from the line that arrives from above
+        const before = i && at[i - 1] > v && frame.x(v) > frame.west + 30;
+        const beside = before ? { x: frame.x(v) - 9, "text-anchor": "end" } : { x: frame.x(v) + 9 };
+        if (gate.colour === blue) frame.picture.append(shape("text", { ...beside, y: rows[i][1] - 7 }, shown(v)));
       });
       const clipped = drawn.t === drawn.h ? "" : ", which is clipped";
       heard.push(
