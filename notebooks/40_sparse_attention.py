@@ -42,6 +42,7 @@ import torch
 
 from rationale import figures
 from rationale.explorers import explore_mappings
+from rationale.figures import in_words
 from rationale.nn import (
     MAPPINGS,
     all_mappings,
@@ -68,10 +69,6 @@ maps = {name: mapping.function for name, mapping in MAPPINGS.items() if not mapp
 
 def scores_of(*shape: int) -> torch.Tensor:
     return torch.randn(*shape, dtype=torch.float64, generator=generator)
-
-
-def in_words(name: str) -> str:
-    return name.replace("_", "-")
 
 
 # %% [markdown]
@@ -105,7 +102,8 @@ def in_words(name: str) -> str:
 # For two scores $(t, 0)$ you can see all of this in one picture, which follows Figure 2 of the paper. In the first
 # panel we plot by how much the smoothed maximum exceeds $\max(t, 0)$. To each smoothed maximum we first add the
 # penalty of a corner, $\gamma\,\Omega(1, 0)$. Then the excess is 0 where all weight is on one score. In the second
-# panel you see the weight of the first score.
+# panel you see the weight of the first score. In both panels $\gamma$ is 1. Fusedmax and oscarmax have
+# $\lambda = 0.1$, sq-pnorm-max has $p = 1.5$, and entmax has $\alpha = 1.5$.
 
 # %%
 PENALTIES = {
@@ -150,7 +148,6 @@ figures.draw_lines(t, excess, left, title="Smoothing raises the maximum where th
 first = {in_words(name): y[:, 0] for name, y in weights.items()}
 figures.draw_lines(t, first, right, title="All but softmax reach 0 and 1", xlabel="t", ylabel="first weight")
 figures.label_lines(left, at=0.0, to=2.3)
-figures.label_lines(right, at=-0.3, to=-3.9, gap=0.07)
 figures.save_figure(fig, folder, "two_scores")
 figures.show(fig)
 
@@ -204,7 +201,8 @@ sizes = {gamma: (sparsemax(rows, gamma=gamma) > 0).double().sum(-1).mean().item(
 assert sizes[0.3] < sizes[1.0] < sizes[3.0], "the smaller gamma, the sparser"
 
 # %%
-print("weights that are not 0, of 6:", {gamma: round(size, 2) for gamma, size in sizes.items()})
+for gamma, size in sizes.items():
+    print(f"gamma {gamma}: {size:.1f} of 6 weights are not 0 on average")
 
 # %% [markdown]
 # **Exercise 1** (predict, change, explain; 8 minutes). The smaller $\gamma$ is, the closer we are to the maximum
@@ -623,7 +621,8 @@ closed = {name: [has_zero_jacobian(mapping(wide, gamma=gamma), name, prices.get(
 tied = torch.tensor([1.0, -5.0, 1.0, 1.0], dtype=torch.float64)  # one word three times, for example
 for name, mapping in maps.items():
     y = mapping(tied)
-    print(f"{name:12} {y.numpy().round(3)} zero Jacobian: {has_zero_jacobian(y, name, prices.get(name, 0)).item()}")
+    without = has_zero_jacobian(y, name, prices.get(name, 0)).item()
+    print(f"{in_words(name):12} {y.numpy().round(3)} zero Jacobian: {without}")
 
 # %% tags=["check"]
 both = torch.cat([wide, wide.round(), tied.repeat(1, 3)])  # without ties and with
@@ -638,20 +637,26 @@ assert closed["sparsemax"][2] > 0.2 > 0.02 > closed["sparsemax"][4] and max(clos
 # %% tags=["figure"]
 title = "Sparsemax settles {:.0%} of the rows at γ = 1 and {:.0%} at γ = 4".format(*closed["sparsemax"][2:5:2])
 lines = {in_words(name): shares_of for name, shares_of in closed.items()}
-figures.draw_panel(figures.draw_lines, flatness, lines, title=title,
-                   xlabel="γ (scores of standard deviation 2, 12 per row)", ylabel="share of rows without gradient",
-                   xscale="log", markers=True, size=(9, 4.4), save=folder / "settled")
+fig, ax = figures.new_figure(size=(9, 4.4))
+figures.draw_lines(flatness, lines, ax, title=title, xlabel="γ (scores of standard deviation 2, 12 per row)",
+                   ylabel="share of rows without gradient", xscale="log", markers=True)
+front = ax.lines[list(lines).index("sparsemax")]  # on two lines that are nearly the same, with hollow markers
+front.set(zorder=3, markerfacecolor="none", markersize=12, markeredgewidth=2)
+ax.legend(frameon=False, fontsize=12)
+figures.save_figure(fig, folder, "settled")
+figures.show(fig)
 
 # %% [markdown]
 # ## 11. Padding must have no influence
 #
 # Sentences in a batch have different lengths, so some positions are padding. Often their scores are set to $-\infty$ or
-# $-10^9$. If you use softmax, this is good enough. For fusedmax it is not. The jump from the last word to $-10^9$ adds
-# to the total variation. So fusedmax makes the last words more like the padding. For oscarmax it happens to work, as
-# you can check. In the form (A4), padding has the last ranks. It raises the price $\lambda (d - i)$ of all other words
-# by the same constant, which changes nothing (section 1). In the published form, which sorts by $\lvert x\rvert$,
-# padding has the first ranks, and the other words keep the prices that they had. In this package we *cut out* masked
-# positions. Whatever stands there, you get the same weights as for the sentence without padding.
+# $-10^9$ (below we take $-10^4$). If you use softmax, this is good enough. For fusedmax it is not. The jump from the
+# last word to such a score adds to the total variation. So fusedmax makes the last words more like the padding. For
+# oscarmax it happens to work, as you can check. In the form (A4), padding has the last ranks. It raises the price
+# $\lambda (d - i)$ of all other words by the same constant, which changes nothing (section 1). In the published form,
+# which sorts by $\lvert x\rvert$, padding has the first ranks, and the other words keep the prices that they had. In
+# this package we *cut out* masked positions. Whatever stands there, you get the same weights as for the sentence
+# without padding.
 
 # %%
 short, padded = torch.tensor([1.0, -0.3, 0.9]).double(), torch.tensor([1.0, -0.3, 0.9, -1e4, -1e4]).double()
@@ -766,8 +771,8 @@ assert "data-module" in explorer.as_html(), "a page without a kernel gets the wh
 # %% [markdown]
 # **Exercise 3** (predict, change, explain; 12 minutes). Use the sliders of section 13 with the scores `some`, and
 # predict first.
-# 1. When you raise `lam`, fusedmax joins neighbours until two segments are left, and then one. *Predict* where the last
-#    break is (`first_segment`, the number of words before it). *Change* `lam` until you see it. Which scores decide?
+# 1. When you raise λ (`lam`), fusedmax joins neighbours until two segments are left, and then one. *Predict* where the
+#    last break is (`first_segment`, the number of words before it). *Change* λ until you see it. Which scores decide?
 # 2. *Change* the places of two scores. Which maps only exchange the two weights, whichever scores you take
 #    (`only_swap`, a set of names)?
 # 3. *Explain* part 1 by (A9), and part 2 by whether each penalty depends on the places of words.
@@ -780,7 +785,7 @@ only_swap = {"softmax", "sparsemax", "entmax", "oscarmax", "sq_pnorm_max"}
 swapped = some[[4, 1, 2, 3, 0, 5]]
 for name, y in all_mappings(some, lam=0.2).items():
     only = torch.allclose(all_mappings(swapped, lam=0.2)[name], y[[4, 1, 2, 3, 0, 5]])
-    print(f"{name:13} {'only swaps two weights' if only else 'changes more: order matters to it'}")
+    print(f"{in_words(name):13} {'only swaps two weights' if only else 'changes more: order matters to it'}")
 # 1. The break is where the partial sums of (A9) are largest, and not at the largest score. 2. Only the penalty of
 # fusedmax names neighbours. Sums over all words or all pairs do not depend on where the words are.
 

@@ -13,7 +13,7 @@ WORDS = {
     "sparsemax": "sparsemax",
     "fusedmax": "fusedmax",
     "oscarmax": "oscarmax",
-    "sq_pnorm_max": "squared p-norm max",
+    "sq_pnorm_max": "sq-pnorm-max",
     # ways to explain a model
     "states": "probe of states",
     "inputs": "probe of inputs",
