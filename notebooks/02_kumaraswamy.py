@@ -101,13 +101,14 @@ for shape in (0.3, 1.0, 4.0):  # the two coincidences
     assert torch.allclose(Kumaraswamy(shape, 1.0).log_prob(grid), Beta(shape, 1.0).log_prob(grid))
 
 # %% tags=["figure"]
+several = tuple(dict.fromkeys([(0.5, 0.5), (2.0, 2.0), (5.0, 1.0), (p.a, p.b)]))
 fig, ax = figures.new_figure(size=(8, 4.6))
-for shapes in ((0.5, 0.5), (1.0, 3.0), (5.0, 1.0), (p.a, p.b)):
+for shapes in several:
     figures.draw_kumaraswamy(*shapes, ax, title="Two shapes make a U, a slope or a hump")
 fig
 
 # %%
-for shapes in ((0.5, 0.5), (2.0, 2.0), (5.0, 1.0)):
+for shapes in several:
     low, middle, high = Kumaraswamy(*shapes).cdf(torch.tensor([0.1, 0.5, 0.9])).tolist()
     print(f"Kuma{shapes}: P(K <= 0.1) = {low:.3f}, P(K <= 0.5) = {middle:.3f}, P(K <= 0.9) = {high:.3f}")
 

@@ -184,6 +184,7 @@ def draw_decisions(a_values, b_values, values, ax: Axes, title: str = "") -> Axe
     a_values, b_values = check_numbers(a_values, "a_values"), check_numbers(b_values, "b_values")
     values = check_numbers(values, "values")
     mesh = ax.pcolormesh(a_values, b_values, values, cmap="cividis", vmin=0, vmax=1, shading="nearest", rasterized=True)
+    ax.set(xscale="log", yscale="log")  # before the labels, whose gaps in the lines depend on the scales
     inside = np.ma.masked_where((values == 0) | (values == 1), values)
     if inside.count():
         colors = [ON_DARK, ON_DARK, ON_LIGHT, ON_LIGHT]  # the colours below high values are bright
@@ -201,7 +202,6 @@ def draw_decisions(a_values, b_values, values, ax: Axes, title: str = "") -> Axe
                 weight="bold",
                 bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.85},
             )
-    ax.set(xscale="log", yscale="log")
     ax.figure.colorbar(mesh, ax=ax, label="value z of the gate")
     return set_labels(ax, title, "a (log scale)", "b (log scale)")
 
