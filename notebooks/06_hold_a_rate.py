@@ -394,7 +394,7 @@ one = held[p.selection]
 # %% tags=["figure"]
 figures.draw_panel(figures.draw_phase_portrait, {"signed rule": (one.rate, one.multiplier)}, target=p.selection,
                    price=price_gate[0].item(), title="Signed rule, one gate: it turns to the target and stays",
-                   size=(9, 4.8), save=folder / "portrait_signed")
+                   size=(9, 4.8), first=1, save=folder / "portrait_signed")
 
 # %% tags=["figure"]
 lines = {f"target {target:g}": trace.rate for target, trace in held.items()}
@@ -515,7 +515,8 @@ shut = {name: train_one_gate(rule, raw_a=-3, raw_b=6) for name, rule in both_rul
 # %% tags=["figure"]
 figures.draw_panel(figures.draw_lines, steps, {name: trace.rate for name, trace in shut.items()}, yscale="log",
                    title="From an overshoot, one rule comes back", xlabel="training step",
-                   ylabel="expected rate (log scale)", target=p.selection, size=(9, 4.6), save=folder / "overshoot")
+                   ylabel="expected rate (log scale)", target=p.selection, solid=True, size=(9, 4.6),
+                   save=folder / "overshoot")
 
 # %%
 for name, trace in shut.items():
@@ -557,8 +558,8 @@ term = Constraint(p.selection, **signed)(turned.log_prob_nonzero, turned.log_pro
 ratio, at_three = task_pull / slope_rate, (raw - 3).abs().argmin()
 
 # %% tags=["figure"]
-lines = {"task: opens": -task_pull, "authors, multiplier 1: shuts": -slope_rate,
-         "signed, multiplier 0: opens below the target": signed_push.abs()}
+lines = {"authors, multiplier 1: shuts": -slope_rate,
+         "signed, multiplier 0: opens below the target": signed_push.abs(), "task: opens": -task_pull}
 figures.draw_panel(figures.draw_lines, raw, lines, yscale="log", size=(8.5, 4.6), save=folder / "who_pulls",
                    title="On a shut gate only the signed rule still has a gradient",
                    xlabel="raw output v for b (the gate shuts to the right)", ylabel="size of the gradient by v")

@@ -46,6 +46,7 @@ def draw_lines(
     yscale: str = "linear",
     bands: Mapping[str, tuple[Sequence, Sequence]] | None = None,
     beside: bool = False,
+    solid: bool = False,
 ) -> Axes:
     """Lines over a shared x, distinguished by colour, dashes and (with `markers`) markers.
 
@@ -63,12 +64,17 @@ def draw_lines(
         The lower and the upper edge of an area behind the line with this label, such as the range over seeds.
     beside : bool
         Whether the legend stands at the right of the axes, where it covers no line.
+    solid : bool
+        Whether lines of different colours are all solid.
     """
     x = check_numbers(x, "x")
     bases = [label.partition(", ")[0] for label in lines]
     shared = len(set(bases)) < len(bases)
     for i, (label, y) in enumerate(lines.items()):
-        colour, dash = (list(dict.fromkeys(bases)).index(bases[i]), bases[:i].count(bases[i])) if shared else (i, i)
+        if shared or solid:
+            colour, dash = list(dict.fromkeys(bases)).index(bases[i]), bases[:i].count(bases[i])
+        else:
+            colour, dash = i, i
         if bands and label in bands:
             edges = [check_numbers(edge, f"band of {label}") for edge in bands[label]]
             ax.fill_between(x, *edges, color=PALETTE[colour % len(PALETTE)], alpha=0.2, linewidth=0)

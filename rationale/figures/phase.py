@@ -16,6 +16,7 @@ def draw_phase_portrait(
     title: str = "",
     yscale: str = "linear",
     every: int = 100,
+    first: int = 0,
 ) -> Axes:
     """Paths of (rate, multiplier) through training: a hollow circle where one starts, a cross where it ends.
 
@@ -32,10 +33,12 @@ def draw_phase_portrait(
     yscale : "linear" or "log"
     every : int
         Steps between two dots.
+    first : int
+        The number of the first path's colour in the palette, so that a rule has the same colour in every figure.
     """
     for i, (label, (rates, multipliers)) in enumerate(paths.items()):
         x, y = check_numbers(rates, f"rates of {label}"), check_numbers(multipliers, f"multipliers of {label}")
-        colour = PALETTE[i % len(PALETTE)]
+        colour = PALETTE[(first + i) % len(PALETTE)]
         ax.plot(x, y, DASHES[i % len(DASHES)], color=colour, linewidth=1.4, label=label)
         ax.plot(x[every::every], y[every::every], ".", color=colour, label=f"every {every} steps" if i == 0 else None)
         ends = {"start": ((x[0], y[0]), "o", "white"), "end": ((x[-1], y[-1]), "X", colour)}
