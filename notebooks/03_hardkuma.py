@@ -762,7 +762,7 @@ assert worst == lost.index(max(lost)), "`worst` is not what you found"
 # If we compute the base inaccurately, the gate is inaccurate, too. You may ask why we did not take the Kumaraswamy that
 # torch has. It is written as a chain of powers, like the textbook formulas. We compare both in float32 on a grid of
 # shapes, $a, b \in [10^{-4}, 10^4]$. The table below has one row for each of these questions. Its first four rows are
-# shares, between 0 and 1.
+# shares.
 #
 # 1. Which share of the draws is exactly 0 or 1? The density may be infinite there, so the package moves such a draw to
 #    the nearest number inside the interval.
@@ -808,7 +808,8 @@ assert (beside["rationale"].iloc[:4] == 0).all(), "no draw at an end, no infinit
 assert beside["rationale"].iloc[4] < 1e-5, "a few units in the last place of float32, times the terms that are added"
 
 # %%
-figures.show_table(beside.rename_axis("on 17 x 17 pairs of shapes, float32").reset_index(), digits=7)
+told = pd.concat([beside.iloc[:4].map("{:.1%}".format), beside.iloc[4:].map("{:.1e}".format)])
+figures.show_table(told.rename_axis("on 17 x 17 pairs of shapes, float32").reset_index())
 
 # %% [markdown]
 # The chain of powers fails where the shapes are small. A gate that is nearly open or nearly shut often has a small

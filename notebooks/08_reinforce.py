@@ -188,8 +188,9 @@ noisy = table.noise()
 times = noisy.norm() / exact.norm()
 finding = f"One draw: the noise is {times:.0f} times the gradient"
 labels = [f"{t}" + ("\nsignal" if t == signal_at else "") for t in range(10)]
-figures.draw_bars(labels, {"gradient by the logit": exact}, ax, title=finding, ylabel="nats", fmt="",
-                  errors={"gradient by the logit": noisy})  # fmt: skip
+figures.draw_bars(labels, {"exact": exact}, ax, title=finding, ylabel="gradient by the logit (nats)", fmt="",
+                  errors={"exact": noisy})  # fmt: skip
+ax.set_xlabel("position of the word")
 figures.save_figure(fig, folder, "one_draw")
 fig
 
@@ -358,7 +359,7 @@ figures.save_figure(fig, folder, "estimators")
 fig
 
 # %% [markdown]
-# Compare the two rows of each $K$. On this toy the ranges of their five seeds overlap for every $K$. So we do *not*
+# Compare the rows of each $K$. On this toy the ranges of their five seeds overlap for every $K$. So we do *not*
 # see that leave-one-out trains faster at the same number of draws, although its variance on the text above is much
 # smaller. You save steps by taking more draws.
 #
@@ -427,9 +428,9 @@ ratio = counted.std(0).norm() / closed.norm()
 fig, ax = figures.new_figure(size=(10, 4.8))
 finding = f"Counting words on a draw: noise {ratio:.0f} times the gradient; in closed form: none"
 pair = {"in closed form": closed, "counted on one draw": counted.mean(0)}
-labels = [f"{t}" for t in range(10)]
-figures.draw_bars(labels, pair, ax, title=finding, ylabel="gradient of the price (nats)", fmt="",
+figures.draw_bars(labels, pair, ax, title=finding, ylabel="gradient by the logit (nats)", fmt="",
                   errors={"counted on one draw": counted.std(0)})  # fmt: skip
+ax.set_xlabel("position of the word")
 figures.save_figure(fig, folder, "price_gradient")
 fig
 
@@ -445,8 +446,8 @@ print(f"is the regulariser's gradient missing? no, but on one draw its noise is 
 #
 # The closed form has a danger, however. In the first steps of training, the price is the only part of the gradient
 # without noise, and Adam amplifies this consistent signal. The gates may then shut before the predictor has learned
-# anything about the words (section 8 of `31_selection_rates` shows a run on SST in which they do). We do not expect
-# that gates that are wide open at first help, since $p (1 - p)$ is then so small that nothing moves them much. With the
+# anything about the words (section 8 of `31_selection_rates` shows a run on SST in which they do). We do not expect it
+# to help if the gates are wide open at first, since $p (1 - p)$ is then so small that nothing moves them much. With the
 # parameter `entropy`, here $\beta$, we reward the entropy of a gate, $\mathrm H(p) = -p \ln p - (1 - p) \ln(1 - p)$,
 # which is largest at $p = \tfrac12$. Take a word that lowers the expected loss by $v$ nats if it is selected. Since
 # $\mathrm d \mathrm H / \mathrm d p = \ln((1 - p) / p) = -o$, the chain rule gives

@@ -289,6 +289,7 @@ finding = f"Straight-through is off by {bias:.0%} of the gradient, on average ov
 labels = [f"{t}" + ("\nsignal" if here else "") for t, here in enumerate(is_signal(text)[0])]
 pair = {"exact gradient": exact, "mean of straight-through": straight}
 figures.draw_bars(labels, pair, ax, title=finding, ylabel="gradient by the logit (nats)", fmt="")
+ax.set_xlabel("position of the word")
 figures.save_figure(fig, folder, "straight_through")
 fig
 
@@ -317,7 +318,7 @@ print(f"bound {bound:.3f} nats, minus log-likelihood {marginal:.3f} nats")
 # %%
 held = {"selection": 0.1, "sparsity": 0.0}
 once = {"baseline": "none"}  # the gradient comes through the draws; four of them, as for Bernoulli
-kinds = {"bernoulli": {}, "straight_through": once, "hard_concrete": once, "hardkuma": once}
+kinds = {"hardkuma": once, "bernoulli": {}, "straight_through": once, "hard_concrete": once}
 trained = {name: toy.train(model=name, **held, **changes) for name, changes in kinds.items()}
 gate_results = {name: toy.evaluate(model) for name, (model, _) in trained.items()}
 lates = {name: trace["task"][-50:].mean().item() for name, (_, trace) in trained.items()}  # of the last 50 steps
@@ -386,6 +387,8 @@ finding = f"Target 20 %: the authors' recipe ends at {ends['authors']:.0%}, the 
 lines = {name: trace["rate"] for name, (_, trace) in runs.items()}
 figures.draw_lines(range(2 * p.num_steps), lines, ax, title=finding, xlabel="training step", ylabel="expected rate",
                    target=0.2)  # fmt: skip
+ax.lines[1].set_linestyle("-.")  # in other notebooks, a dashed line of a rule is the selected rate
+ax.legend(frameon=False, fontsize=12)
 figures.save_figure(fig, folder, "lagrangian")
 fig
 

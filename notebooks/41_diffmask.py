@@ -301,7 +301,7 @@ for at in (2.0, 5.0):
 
 # %% tags=["figure"]
 figures.draw_panel(figures.draw_lines, depths, values,
-                   title="A product of half-open gates also shrinks the inputs that it keeps",
+                   title="A product of votes also shrinks the inputs that it keeps",
                    xlabel="number of layers that vote", ylabel="probability or value", size=(9, 4.8),
                    save=folder / "product")
 
@@ -475,8 +475,8 @@ figures.draw_panel(figures.draw_bars, ["layer 0, before the query", "layer 1, af
 # %% [markdown]
 # ## 7. The other methods
 #
-# How good is this mask? We compare it with four other methods. You know erasure from section 1. Here are the other
-# three.
+# How good is this mask? We compare it with four other methods. You know erasure from section 1. The other three are
+# integrated gradients, the *information bottleneck* of Schulz et al. and the *additive noise* of Guan et al.
 #
 # *Integrated gradients* follow the output $f$ (here the log-odds of the answer) from zero to the state:
 #
@@ -527,8 +527,8 @@ for i in range(len(of_probe)):
 found = {
     "DiffMask": of_probe,
     "integrated gradients": explain.integrated_gradients(frozen, some, 1, p.num_steps),
-    "Schulz et al.": explain.information_bottleneck(frozen, some, 1, mean, std, p.num_steps),
-    "Guan et al.": explain.additive_noise(frozen, some, 1, p.num_steps),
+    "information bottleneck": explain.information_bottleneck(frozen, some, 1, mean, std, p.num_steps),
+    "additive noise": explain.additive_noise(frozen, some, 1, p.num_steps),
 }
 truth = torch.zeros(some.mask.shape)
 for i in range(len(truth)):
