@@ -623,10 +623,10 @@ assert tops == sorted(tops, reverse=True), "of these three, the smaller a is, th
 #
 # How different are two gates? Every rectified gate has its masses at 0 and at 1, whatever its $l$ and $r$ are, so we
 # can also compare two gates with different ends. Let $p$ and $q$ be the densities (H5) of the two gates. The symbols
-# with a prime, such as $\pi_0'$, are the masses and the density of $q$. Then $E_p[\ln p-\ln q]$ has three parts:
+# with a tilde, such as $\tilde\pi_0$, are the masses and the density of $q$. Then $E_p[\ln p-\ln q]$ has three parts:
 #
-# $$\mathrm{KL}(p\,\|\,q) = \pi_0\ln\frac{\pi_0}{\pi_0'}+\pi_1\ln\frac{\pi_1}{\pi_1'}
-# +\pi_c\,E\big[\ln f_T(H)-\ln f_T'(H)\,\big|\,0<H<1\big]. \tag{H11}$$
+# $$\mathrm{KL}(p\,\|\,q) = \pi_0\ln\frac{\pi_0}{\tilde\pi_0}+\pi_1\ln\frac{\pi_1}{\tilde\pi_1}
+# +\pi_c\,E\big[\ln f_T(H)-\ln \tilde f_T(H)\,\big|\,0<H<1\big]. \tag{H11}$$
 #
 # > The first two terms are exact, and the third is an average over the interior, as in section 7. If both gates have
 # > the *same* ends, we can say more. Stretching both in the same way does not change their divergence, because the

@@ -998,12 +998,12 @@ if len(apart):
     assert 0.05 < beyond.loc[0.2, "min"] and beyond.loc[0.2, "max"] < 0.07, "about six at 20 %"
 
 # %% [markdown]
-# Near 40 % of the words, HardKuma is more accurate than Bernoulli gates with either control, and both intervals exclude
-# 0. (With a price, the Bernoulli gates select nearly half of the words, about ten points more than the other three, and
-# HardKuma is ahead of them all the same.) With the first three seeds, the interval of the difference under the
-# constraint contained 0. So we added seven seeds of each model, as many as the list of claims in `00_read_me_first` had
-# asked for. For neither gate does the interval of the difference between the constraint and the price exclude 0. (On
-# average, the price is a little ahead.) So in these models it is the *gate* that makes the difference, and not the
+# Near 40 % of the words, HardKuma is more accurate than Bernoulli gates with either control, and neither interval
+# contains 0. (With a price, the Bernoulli gates select nearly half of the words, about ten points more than the other
+# three, and HardKuma is ahead of them all the same.) With the first three seeds, the interval of the difference under
+# the constraint contained 0. So we added seven seeds of each model, as many as the list of claims in `00_read_me_first`
+# had asked for. For neither gate does the interval of the difference between the constraint and the price exclude 0.
+# (On average, the price is a little ahead.) So in these models it is the *gate* that makes the difference, and not the
 # control. But the difference is small, less than two points. If both differ, as in the paper, even the upper end of our
 # interval is smaller than the paper's difference. So something else may contribute to it, but we have not tested this.
 # The paper's Bernoulli gates have one draw, no baseline, and a price that is counted on the draw (section 8). Ours have

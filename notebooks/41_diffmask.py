@@ -160,8 +160,11 @@ figures.draw_panel(figures.draw_bars, [str(n) for n in range(largest + 1)], by_s
 # finds a single digit. With an exact search it cannot, because for one of the two answers it needs no digit.) The rule
 # keeps the first $q_1$ if the answer is yes, and the first $q_2$ if the answer is no. Compare this single digit with
 # the truth, which is uniform over the $s$ digits that count. The Jensen-Shannon divergence (JS) of two distributions is
-# the mean of their two KL divergences to their average. Here it is $\text{JS} = \ln 2 - \tfrac12 \big[\tfrac1s \ln(s +
-# 1) + \ln \tfrac{s + 1}{s}\big]$. We compute its mean over the texts and compare it with the paper.
+# the mean of their two KL divergences to their average. Here it is
+#
+# $$\text{JS} = \ln 2 - \tfrac12\Big[\tfrac1s \ln(s+1) + \ln\tfrac{s+1}{s}\Big].$$
+#
+# We compute its mean over the texts and compare it with the paper.
 
 # %%
 def one_hot(example) -> torch.Tensor:

@@ -100,6 +100,13 @@ def test_every_formula_of_the_notebooks_can_be_shown_without_a_script():
     assert not left
 
 
+def test_names_of_functions_stand_apart_and_relations_are_operators():
+    text = re.sub(r"<mspace[^>]*>", "_", formula(r"k \ln k + 2\log_2\frac{a}{b} - \ln(x)"))
+    assert re.sub(r"<[^>]+>", "", text) == "k_ln_k+2_log2_ab−ln(x)"
+    shown = formula(r"a \sim b \iff c'")
+    assert all(f"<mo>{sign}</mo>" in shown for sign in "∼⟺′") and "~" not in shown
+
+
 def test_a_formula_that_cannot_be_converted_is_shown_as_written():
     assert formula(r"\begin{foo}<b>") == r"<code>\begin{foo}&lt;b&gt;</code>"
     assert "<img" not in formula(rf"\text{{{HOSTILE}}}") and "<b>" not in formula(r"\text{<b>}")

@@ -38,6 +38,7 @@ HEADER = """\
 """
 
 each_notebook = every(NOTEBOOKS)
+MARKER = re.compile(r"\s*(\d{1,9}[.)]|[-+*]|#{1,6}|>)(\s|$)")
 parsed = cache(jupytext.read)
 
 
@@ -135,6 +136,35 @@ def test_checks_can_fail_and_figures_are_drawn_by_the_package(path):
         assert "assert" in source, f"{path.name}: a check without an assert:\n{source}"
     for source in tagged(path, "figure"):
         assert "draw_" in source, f"{path.name}: a figure cell that calls no draw_ function:\n{source}"
+
+
+def taken_for_markdown(source: str) -> list[str]:
+    """Lines that continue a paragraph, but begin with what Markdown takes for a list, a heading or a quotation."""
+    found = []
+    for block in re.split(r"\n\s*\n", re.sub(r"\$\$.*?\$\$|```.*?```", "", source, flags=re.S)):
+        lines = block.strip("\n").split("\n")
+        if all(line.startswith(">") for line in lines):  # a quotation, which has paragraphs of its own
+            found += taken_for_markdown("\n".join(re.sub(r"^> ?", "", line) for line in lines))
+            continue
+        marked = {line: MARKER.match(line)[1][-1] for line in lines if MARKER.match(line)}
+        kinds = list(marked.values())
+        found += [line for line in lines[1:] if line in marked and kinds.count(marked[line]) == 1]  # a list has more
+    return found
+
+
+@each_notebook
+def test_no_line_of_a_paragraph_is_taken_for_a_list_or_a_heading(path):
+    found = [line for cell in cells(path, "markdown") for line in taken_for_markdown(cell.source)]
+    assert not found, f"{path.name}: break these lines elsewhere: {found}"
+
+
+def test_lines_that_markdown_takes_for_something_else_are_found():
+    for second in ("1. For alpha", "1) + b]$ is", "- b", "+ b", "* b", "# b", "> b"):
+        assert taken_for_markdown(f"It never reaches\n{second}\nand more.") == [second]
+    for fine in ("- a\n- b\n  more", "1. a\n2. b", "# Title\n\ntext", "> a\n> b", "$$a\n+ b$$\nand", "a\n-b 1.5 c",
+                 "You learn\n- a\n- b"):  # fmt: skip
+        assert not taken_for_markdown(fine)
+    assert taken_for_markdown("> a\n> - b") and taken_for_markdown("- a\n1. b")
 
 
 @each_notebook

@@ -6,6 +6,7 @@ by themselves, when the page is made.
 
 import contextlib
 import html
+import itertools
 import re
 import threading
 from collections.abc import Callable, Iterator
@@ -17,12 +18,25 @@ from rationale.errors import optional
 from rationale.runs.folding import SHOW_ALL, code_name, source_line, summary_line
 from rationale.runs.themes import both, marked, narrow_style, variables
 
-MATHML = "{http://www.w3.org/1998/Math/MathML}m"  # the beginning of each of its tags
+NAMESPACE = "http://www.w3.org/1998/Math/MathML"
+MATHML = f"{{{NAMESPACE}}}m"  # the beginning of each of its tags
 SECONDS = 3.0  # after which a page is prepared; until then a kernel starts, which uses the same cores
 CLEANED = 4096  # parts of pages that are kept when they have been cleaned: runs of a notebook share its code
 TAG = re.compile(r"\s*\\tag\{(\w+)\}")
 WIDE_SPACE = re.compile(r"\s*\\q?quad(?![A-Za-z])")
 KNOWN_OTHERWISE = {r"\arg": r"\operatorname{arg}", r"\lvert": "|", r"\rvert": "|"}  # to latex2mathml
+OPERATORS = {"~": "∼", "⟺": "⟺", "′": "′"}  # which latex2mathml takes for letters, and their signs
+SCRIPTS = {"msub", "msup", "msubsup"}
+OPERANDS = {
+    "mi",
+    "mn",
+    "mfrac",
+    "msqrt",
+    "mover",
+    "mstyle",
+    *SCRIPTS,
+}  # what a space separates from the name of a function
+THIN = {"width": "0.17em"}
 STYLE = """<style>
 :root { color-scheme: light dark; }
 body.jp-Notebook { background: var(--jp-layout-color0); }
@@ -31,6 +45,8 @@ main { max-width: 64rem; margin: auto; }
 .equation { overflow-x: auto; overflow-y: hidden; padding: .2em 0; }  /* only long formulas have a bar */
 .equation .parts { flex: 1; display: flex; flex-wrap: wrap; gap: .3em 2em; }
 .equation .parts { justify-content: center; align-items: center; }
+main .jp-OutputArea-output pre { white-space: pre-wrap; word-break: normal; overflow-wrap: anywhere; }
+math, math * { font-family: "Cambria Math", "STIX Two Math", "Latin Modern Math", "DejaVu Math TeX Gyre", math; }
 .jp-OutputArea-output.jp-RenderedMarkdown pre { font-family: var(--jp-code-font-family); }  /* `figures.show_source` */
 .jp-OutputArea-output { overflow-x: auto; }
 .figure img { max-width: 100%; height: auto; }
@@ -235,8 +251,30 @@ def _mathml(body: str, written: str, display: str) -> str:
         body = re.sub(re.escape(command) + r"(?![A-Za-z])", lambda _, other=other: other, body)
     try:
         shown = converter.convert(body, display=display)
-        if any(not element.tag.startswith(MATHML) for element in ElementTree.fromstring(shown).iter()):
+        tree = ElementTree.fromstring(shown)
+        if any(not element.tag.startswith(MATHML) for element in tree.iter()):
             raise ValueError("a tag inside a text")
+        shown = _mended(tree)
     except Exception:  # of many kinds, none of which should cost a finished run its page
         shown = f"<code>{html.escape(written)}</code>"
     return shown
+
+
+def _mended(tree: ElementTree.Element) -> str:
+    """MathML with the operators that latex2mathml takes for letters, and with space around the names of functions."""
+    for element in tree.iter():
+        element.tag = element.tag.removeprefix(f"{{{NAMESPACE}}}")
+        if element.tag == "mi" and element.text in OPERATORS:
+            element.tag, element.text = "mo", OPERATORS[element.text]
+    for row in list(tree.iter("mrow")):
+        for left, right in reversed(list(itertools.pairwise(row))):
+            if (_is_function(left) or _is_function(right)) and {left.tag, right.tag} <= OPERANDS:
+                row.insert(list(row).index(right), ElementTree.Element("mspace", THIN))
+    tree.set("xmlns", NAMESPACE)
+    return ElementTree.tostring(tree, encoding="unicode")
+
+
+def _is_function(element: ElementTree.Element) -> bool:
+    """Whether an element of MathML is the name of a function, such as ln, perhaps with an index or an exponent."""
+    base = element[0] if element.tag in SCRIPTS and len(element) else element
+    return base.tag == "mi" and len(base.text or "") > 1 and base.text.isalpha()
