@@ -69,11 +69,13 @@ print(f"Of these runs, {results['run'].nunique()} are of the toy task.")
 # %% [markdown]
 # ## 1. Distance to the truth (Table 1)
 #
-# We begin with the toy task, because there we know the truth. The truth is uniform over the positions of the query's
+# We begin with the toy task, because there we know the truth. The query asks whether there are more *n* than *m*. (In
+# `41_diffmask`, we call these two digits $q_1$ and $q_2$.) The truth is uniform over the positions of the query's
 # digits, at the layer that has seen the query. We scale each attribution to sum to 1 and compute two divergences from
 # the truth, in nats (*KL* and *JS*). We average each of them over those test texts that contain a digit of the query,
-# and then over the seeds. The columns with ± hold the standard deviation over the seeds. The paper does not report
-# how much its numbers vary.
+# and then over the seeds. The columns with ± hold the standard deviation over the seeds. The paper does not report how
+# much its numbers vary. *Seconds of a run* says how long one run took to train its probe, or to compute the
+# attributions of its test texts by the other methods.
 #
 # > For erasure you find no Kullback-Leibler divergence, because it is infinite where erasure drops a digit of the
 # > truth. For some texts erasure keeps no digit, and then there is no distribution at all. The column *empty* has the
@@ -95,13 +97,16 @@ def by_method(metrics, split="test"):
 
 table = by_method(["kl_1", "js_1", "empty_1", "kl_0", "js_0"])
 shown = table[["kl_1", "kl_1_std", "js_1", "js_1_std", "empty_1", "seeds"]].astype(float)
-shown["seconds"] = by_method(["seconds"], "train")["seconds"]
+shown["seconds"] = by_method(["seconds"], "train")["seconds"].astype(float).round()
 export.table(shown.reset_index(), "distance_toy")
-DISTANCES = {"kl_1": "KL", "kl_1_std": "± KL", "js_1": "JS", "js_1_std": "± JS", "empty_1": "empty"}
+DISTANCES = {"kl_1": "KL", "kl_1_std": "± KL", "js_1": "JS", "js_1_std": "± JS", "empty_1": "empty",
+             "seconds": "seconds of a run"}  # fmt: skip
 display(figures.show_table(shown.rename(columns=DISTANCES, index=line_in_words), index="method"))
 published = committed.read_published().query("task == 'probes' and corpus == 'toy'")
 wide = published.pivot_table(index="model", columns="metric", values="value", sort=False)
-display(figures.show_table(wide.reset_index().rename(columns=DISTANCES), digits=2))
+print("Published (De Cao et al. 2020, Table 1):")
+wide = wide.reindex(columns=[name for name in DISTANCES if name in wide]).rename(columns=DISTANCES)
+display(figures.show_table(wide.reset_index().rename(columns={"model": "method"}), digits=2))
 
 # %% tags=["check"]
 accuracy = results.query("model == 'subject' and split == 'dev' and metric == 'accuracy'")["value"]
@@ -201,6 +206,7 @@ if not p.runs:
         rows_of_methods[query] = tokens, gold, layers_of
 
 # %% tags=["figure"]
+COMPARED_HERE = {"erasure": "erasure, layer 1", "the probe": "states, layer 1"}
 for number, ((n, m, answer), (tokens, gold, layers_of)) in enumerate(rows_of_methods.items(), start=1):
     values = {"truth": gold} | {
         f"{method}, layer {k}": layer for method, layers in layers_of.items() for k, layer in enumerate(layers)
@@ -209,21 +215,22 @@ for number, ((n, m, answer), (tokens, gold, layers_of)) in enumerate(rows_of_met
     heat = np.array([np.array(v, float) / max(max(v), 1e-30) for v in values.values()])
     fig, ax = figures.new_figure(size=(10, 5.2))
     named = np.isin(tokens, [n, m])
-    share = {name: heat[k, named].sum() / heat[k].sum().clip(min=1e-30) for k, name in enumerate(values) if k}
-    best_here = figures.in_words(max(share, key=share.get))
-    title = f"More {n} than {m}? {answer.capitalize()}.\nMost for these digits: {best_here}, {max(share.values()):.0%}"
+    found = {name: int((heat[k, named] > 0.5).sum()) for k, name in enumerate(values)}
+    keeps = [f"{who} keeps {found[name]}" for who, name in COMPARED_HERE.items() if name in found]
+    title = f"More {n} than {m}? {answer.capitalize()}.\nOf the {named.sum()} digits that count, {' and '.join(keeps)}"
     figures.draw_attention(heat, list(map(figures.in_words, values)), tokens, ax, title=title)
     display(export.figure(fig, f"digits_{number}"))
+    assert not is_ours or found["states, layer 1"] == named.sum() > found["erasure, layer 1"], "the probe keeps them all"
 
 # %% [markdown]
 # ## 3. What the states of the second layer show (Figure 12)
 #
 # The states of the second layer depend on the query. Each has only two numbers, so we can draw it as a point. The
-# picture shows you that the model uses these numbers to tell *n*, *m* and the other digits apart. You also see how
-# well straight lines separate the three kinds. We fit these lines to the digits of the dev split. The percentage in
-# the title is the share of the test digits that are on the correct side of their line, averaged over the three kinds.
-# So this layer separates the digits of the query from all others, and this is why we take the positions of *n* and
-# *m* as the truth.
+# picture shows you that the model uses these numbers to tell *n*, *m* and the other digits apart. You also see how well
+# straight lines separate the three kinds. We fit these lines to the digits of the dev split. If you give `runs`, the
+# title has the share of the test digits that are on the correct side of their line, averaged over the three kinds. You
+# see that this layer separates the digits of the query from all others, and this is why we take the positions of *n*
+# and *m* as the truth.
 #
 # The second picture shows how much each method attributes to the three kinds of digits. Without `runs`, you see two
 # committed pictures.
@@ -564,7 +571,7 @@ if is_ours:
 # probes, *kept* is the expected share of positions that are kept. We then draw the masks of a layer. *Divergence*
 # says how far the distribution of the answer moves, in nats. *Agreement* is the share of texts whose answer stays the
 # same, and *macro-F1 after masking* is the macro-F1 of the answers under the masks. You can compare it with the
-# macro-F1 of the model alone. A probe that was trained *once more* is a second probe of the same model.
+# macro-F1 of the models alone. We average over the probes of one kind that have the same margin.
 #
 # There are two kinds of probes. With `inputs`, a word is kept if no layer up to this one votes against it. With
 # `states`, only the states of this one layer are masked.
@@ -576,43 +583,64 @@ published = committed.read_published().query("corpus == 'sst' and model in ['sub
 display(figures.show_table(published[["model", "metric", "value", "source"]], digits=4))
 
 
+def margin_in_words(line):
+    """The margin of a run, and its reader if this is no default: probes that share these are averaged."""
+    given = usual | differences.read_settings(line)
+    readers = [given[name] for name in ("reader", "pretrained") if given[name] != usual[name]]
+    return ", ".join([f"margin {given['margin']:g}", *readers])
+
+
 def show_layers(rows, scores, name):
-    """Means over seeds, a table [layer, score] of each probe and setting."""
+    """Means over the probes of one kind and one margin: a table [layer, score] of each."""
     tables, probes = {}, rows[rows["model"].isin(PROBE_TARGETS)]
-    layers = range(probes.loc[probes["metric"].str.fullmatch(r"kept_\d+"), "metric"].nunique())
-    means = compare.summary(probes, [f"{score}_{k}" for score in scores for k in layers])
-    for method, row in zip(compare.line_names(means), means.to_dict("records"), strict=True):
-        tables[method] = pd.DataFrame({score: [row[f"{score}_{k}"] for k in layers] for score in scores}).dropna()
-        print(f"Here are the layers of the {line_in_words(method)}:")
-        export.table(tables[method].rename_axis("layer").reset_index(), f"{name}_{len(tables)}")
-        display(figures.show_table(tables[method].rename(columns=figures.in_words), index="layer"))
+    for about, part in probes.groupby(["model", probes["settings"].map(margin_in_words), "corpus"]):
+        means, count = part.groupby("metric")["value"].mean(), part["run"].nunique()
+        layers = range(means.index.str.fullmatch(r"kept_\d+").sum())
+        table = pd.DataFrame({score: [means.get(f"{score}_{k}") for k in layers] for score in scores}).dropna()
+        probe = figures.in_words(", ".join(about[: 2 + (probes["corpus"].nunique() > 1)]))
+        print(f"Here are the layers of the {probe} ({'one probe' if count == 1 else f'mean of {count} probes'}):")
+        export.table(table.rename_axis("layer").reset_index(), f"{name}_{len(tables) + 1}")
+        display(figures.show_table(table.rename(columns=figures.in_words), index="layer"))
+        tables[probe] = table
     return tables
 
 
 by_layer = show_layers(transformer, ["kept", "divergence", "agreement", "masked_macro_f1"], "layers_sst")
 alone = transformer.query("model == 'subject' and metric == 'macro_f1'")["value"]
 if len(alone):
-    print(f"The macro-F1 of the model alone is {alone.mean():.3f}.")
+    print(f"The macro-F1 of the model alone is {alone.mean():.3f}, as the mean over {alone.size} runs.")
 else:
     print("You see no table here, because none of these runs is on SST.")
 
 # %% tags=["figure"]
 if by_layer:
     fig, ax = figures.new_figure(size=(9, 4.6))
-    shares = {line_in_words(method): layers["kept"] for method, layers in by_layer.items()}
-    least = {method: int(kept.idxmin()) for method, kept in shares.items()}
-    places = sorted(set(least.values()))
-    needed = sorted(float(shares[method][k]) for method, k in least.items())
-    title = f"Least is needed in layer {' or '.join(map(str, places))}, {needed[0]:.0%} to {needed[-1]:.0%}"
-    figures.draw_lines(range(len(next(iter(shares.values())))), shares, ax, title=title,
+    shares = {probe: layers["kept"] for probe, layers in by_layer.items()}
+    told = max(shares, key=lambda probe: (probe.startswith(figures.in_words("states")), probe))  # of the largest margin
+    of_states, place = shares[told], int(shares[told].idxmin())
+    layer = "the last layer" if place == len(of_states) - 1 else f"layer {place}"
+    about = told.replace(", margin", " with a margin of")
+    title = f"The {about} keeps least in {layer}: {of_states[place]:.0%}"
+    figures.draw_lines(range(len(of_states)), shares, ax, title=title,
                        xlabel="layer (0: word embeddings)", ylabel="expected share kept", markers=True)
+    ax.legend(loc="upper left", bbox_to_anchor=(0, -0.14), frameon=False)  # inside, it would cover lines
     display(export.figure(fig, "kept_sst"))
 
+# %% tags=["check"]
+if is_ours:
+    assert (told, layer) == ("probe of states, margin 0.1", "the last layer"), "the title of the figure"
+    assert len(shares) == 3 and min(by_layer["probe of states, margin 0.02"]["kept"]) > 0.8, "a small margin keeps all"
+
 # %% [markdown]
-# Here you see what every method attributes to the words of one sentence, layer by layer (Figures 5 and 7). Dropped
-# positions are grey. The `masks` are free numbers, which were fitted to this one sentence (Figure 7d). If a baseline
-# was fitted to the sentence, too (`masks_with_baseline`), more is masked (Figure 7c). In the paper, everything is
-# masked in this case. Some attributions are not probabilities, and we scale these by the largest of their layer.
+# You see that with a margin of 0.1, the probe of states keeps least in the last layer. The answer is predicted from one
+# state of this layer, which is that of `[CLS]`. With a fifth of this margin, it keeps more than four fifths of the
+# states in every layer.
+#
+# Here is one sentence through both probes, layer by layer: the darker a cell, the more probably it is kept. With
+# `runs`, you also see the other methods (Figures 5 and 7), where dropped positions are grey. Of these, the `masks` are
+# free numbers, which were fitted to this one sentence (Figure 7d). If a baseline was fitted to the sentence, too
+# (`masks_with_baseline`), more is masked (Figure 7c). In the paper, everything is masked in this case. Some
+# attributions are not probabilities, and we scale these by the largest of their layer.
 #
 # Without `runs`, you see committed pictures of the probes here and in the rest of the section.
 
@@ -672,10 +700,11 @@ def draw_kept(method, table, kinds, name):
     fig, ax = figures.new_figure(size=(13, 4.6))
     most = max((kind for kind in kept_in if kind not in SEPARATORS), key=kept_in.get)
     labels = [AT_ENDS.get(kind, kind).replace(" ", "\n") for kind in kept_in]
-    who, share = figures.in_words(method).capitalize(), f"{kept_in[most]:.1f} of {len(table)} layers"
-    title = f"{who}: words of the kind “{most}” are kept in {share}, the most"
+    who, share = figures.in_words(method).capitalize(), f"{kept_in[most]:.1f} of {len(table)}"
+    title = f"{who}: of all kinds of words, “{most}” is kept in most layers, {share}"
     figures.draw_bars(labels, {method: list(kept_in.values())}, ax, title=title, fmt="{:.1f}",
                       ylabel="layers that keep it, expected")  # fmt: skip
+    ax.tick_params(axis="x", labelsize=11)  # so that long names do not meet
     display(export.figure(fig, f"{name}_{method}"))
 
 
@@ -726,6 +755,8 @@ for paths in (paths for paths in same_model.values() if len(paths) > 1):
         values = np.stack([np.concatenate([np.array(v).ravel() for v in texts[method]]) for texts in found])
         who, deviation = figures.in_words(method), values.std(0, ddof=1).mean()
         print(f"For the {who}, the mean standard deviation is {deviation:.4f} over {len(paths)} runs.")
+if not any(len(paths) > 1 for paths in same_model.values()):
+    print("With runs that explain the same model, you see these deviations here. The table below has those of a GRU.")
 
 # %% [markdown]
 # Five probes of the transformer take a night on one core. So we have also trained probes of a small model, which is a
@@ -912,8 +943,8 @@ if is_ours:
 
 # %% [markdown]
 # With a fifth of the margin, masking states loses hardly any accuracy, and the probe keeps nearly all states. So we can
-# avoid the loss for states by a smaller margin, too. (This is one probe of one model. Its first row of states is that
-# of the embeddings, and it is the one that still loses the most.) Again, this is no reason for the difference from the
+# avoid the loss for states by a smaller margin, too. (This is one probe of one model. The layer that still loses
+# the most is layer 0, the embeddings.) Again, this is no reason for the difference from the
 # paper, whose margin is larger than ours.
 
 # %% [markdown]
@@ -929,7 +960,8 @@ show_layers(asked, ["kept", "divergence", "agreement", "masked_f1", "masked_exac
 alone = asked.query("model == 'subject' and metric in ['f1', 'exact_match']")
 means = alone.groupby("metric")["value"].mean()
 if len(means):
-    print(f"The model alone has an exact match of {means['exact_match']:.3f} and an F1 of {means['f1']:.3f}.")
+    print(f"Without masks, the exact match is {means['exact_match']:.3f} and the F1 is {means['f1']:.3f}, as means over "
+          f"{alone['run'].nunique()} runs.")  # fmt: skip
 else:
     print("You see no table here, because none of these runs is on questions.")
 
@@ -954,13 +986,15 @@ figures.show_table(pd.DataFrame(told).join(gaps.rename(columns=of_answer).reset_
 # begins there and one for an answer that ends there. Only the two ends of the answer need a high score. All other
 # states can be replaced by the baseline, if its scores are low. So you cannot expect that a probe keeps the whole
 # answer there. Could a smaller margin or a longer training of the probe change this? We probed one of these models
-# again, with a quarter of the margin and with four times as many epochs. The pieces between the ends stayed as they
-# were. (All rows are of one model. Note that the probe with a quarter of the margin did not come down to this margin on
-# dev. Its divergence there is about half a nat, so we cannot tell you what a probe within this margin would keep.)
+# again, with a quarter of the margin and with four times as many epochs. The share of the pieces between the ends
+# hardly changed. (All rows are of one model. Note that the probe with a quarter of the margin did not come down to this
+# margin on dev. Its divergence there is about half a nat, so we cannot tell you what a probe within this margin would
+# keep.)
 
 # %% tags=["check"]
 if is_ours:
     assert len(gaps) >= 3 and (gaps["ends_gap"] > 0.7).all() and (gaps["inner_gap"] < 0.3).all(), "the ends alone"
+    assert gaps["inner_gap"].max() - gaps["inner_gap"].min() < 0.1, "hardly changed"
 
 # %% [markdown]
 # Here is one question, layer by layer (Figure 9). The question stands between `[CLS]` and `[SEP]`, and the paragraph
