@@ -60,12 +60,18 @@ def test_a_difference_has_the_sign_of_its_accuracies_and_lies_in_its_interval(re
 
 
 def test_a_paragraph_says_of_each_control_where_the_gate_is_better_and_where_nobody_can_tell():
-    common = {"what": "gates, both with a price", "ours": "", "theirs": "", "our rate": 0.1, "their rate": 0.12}
+    common = {
+        "what": "gates, both with a price",
+        "ours": "",
+        "theirs": "Bernoulli with a price",
+        "our rate": 0.1,
+        "their rate": 0.12,
+    }
     rows = [common | {"target": 0.1, "points": 2.0, "low": 1.0, "high": 3.0, "significant": True},
             common | {"target": 0.4, "points": -0.5, "low": -1.0, "high": 0.1, "significant": False}]  # fmt: skip
     assert controls.in_a_paragraph(pd.DataFrame(rows), 3.6) == (
-        "With a price, HardKuma is better than Bernoulli gates by +2.0 points (+1.0 to +3.0) at 10% (theirs: 12%); "
-        "it is not told apart from Bernoulli gates: -0.5 points (-1.0 to +0.1) at 10% (theirs: 12%)."
+        "With a price, HardKuma is better than Bernoulli gates by +2.0 points (+1.0 to +3.0) at 10% (Bernoulli: 12%); "
+        "it is not told apart from Bernoulli gates: -0.5 points (-1.0 to +0.1) at 10% (Bernoulli: 12%)."
     )
 
 
@@ -81,5 +87,5 @@ def test_both_controls_of_both_gates_are_committed_and_beside_each_other():
         (gate, control) for gate in controls.OF_GATES.values() for control in controls.CONTROLS
     }
     apart = controls.differences(table, committed.read_by_text())
-    assert set(apart["what"]) == set(controls.COMPARED) and 0.4 in set(apart["target"])
+    assert set(apart["what"]) == set(controls.COMPARED) == set(controls.IN_WORDS) and 0.4 in set(apart["target"])
     assert apart["low"].le(apart["points"]).all() and apart["points"].le(apart["high"]).all()

@@ -27,6 +27,13 @@ COMPARED = {  # (gate, control) and (gate, control): what differs
     "controls of Bernoulli": (("Bernoulli", CONSTRAINT), ("Bernoulli", PRICE)),
     "gate and control, as in the paper": (("HardKuma", CONSTRAINT), ("Bernoulli", PRICE)),
 }
+IN_WORDS = {  # what differs -> which model minus which
+    "gates, both under the constraint": "HardKuma minus Bernoulli, both under the constraint",
+    "gates, both with a price": "HardKuma minus Bernoulli, both with a price",
+    "controls of HardKuma": "HardKuma, constraint minus price",
+    "controls of Bernoulli": "Bernoulli, constraint minus price",
+    "gate and control, as in the paper": "HardKuma under the constraint minus Bernoulli with a price",
+}
 
 
 def rows_of_controls(results: "pd.DataFrame") -> "pd.DataFrame":
@@ -107,8 +114,8 @@ def differences(table: "pd.DataFrame", scores: "pd.DataFrame") -> "pd.DataFrame"
 
 
 def difference_in_words(row: Mapping[str, Any]) -> str:
-    """A row of `differences` in words: "+1.2 points (0.3 to 2.1) at 40% (theirs: 38%)"."""
-    rates = f"at {row['our rate']:.0%} (theirs: {row['their rate']:.0%})"
+    """A row of `differences` in words: "+1.2 points (0.3 to 2.1) at 40% (Bernoulli: 38%)"."""
+    rates = f"at {row['our rate']:.0%} ({row['theirs'].partition(' ')[0]}: {row['their rate']:.0%})"
     return f"{row['points']:+.1f} points ({row['low']:+.1f} to {row['high']:+.1f}) {rates}"
 
 
