@@ -84,7 +84,7 @@ plain = plain.assign(**shares).rename(columns=in_short)
 kinds = plain.groupby(["model", "correlation"])
 by_correlation = kinds[["accuracy", "accuracy, uncorrelated", "selected", *shares]].mean().assign(seeds=kinds.size())
 if len(plain):
-    display(figures.show_table(in_words(by_correlation.copy())))
+    display(figures.show_table(in_words(by_correlation.copy()), columns_that_stay=["seeds"]))
 else:
     print("This table needs runs without a skew and without a remedy, and `runs` names none.")
 
@@ -151,7 +151,7 @@ no_remedy = no_remedy.assign(failed=without["fails"].sum(), runs=without.size())
 names = {"told_at_start": "told by the first gate after the skew", "told_by_first_word": "told by it at the end",
          "rate_selected": "selected", "recall_informative": "recall"}  # fmt: skip
 if len(no_remedy):
-    display(figures.show_table(in_words(no_remedy.rename(columns=names))))
+    display(figures.show_table(in_words(no_remedy.rename(columns=names)), columns_that_stay=["failed", "runs"]))
 else:
     print("This table needs runs without a remedy, and `runs` names none.")
 
@@ -205,7 +205,8 @@ counted["right"] = 1 - counted["mean"]
 ends = [wilson_interval(share, num) for share, num in zip(counted["right"], counted["size"], strict=True)]
 counted["share"] = [f"{share:.0%} ({low:.0%} to {high:.0%})" for share, (low, high)
                     in zip(counted["right"], ends, strict=True)]  # fmt: skip
-figures.show_table(in_words(counted.pivot(index="start", columns="remedy", values="share")))
+by_remedy = in_words(counted.pivot(index="start", columns="remedy", values="share"))
+figures.show_table(by_remedy, columns_that_stay=list(by_remedy))
 
 # %% tags=["figure"]
 lines = {remedy: [(start, right, 0.0) for start, right in zip(part["start"], part["right"], strict=True)]
@@ -251,6 +252,8 @@ skewed = uncorrelated["start"].astype(str).str.startswith("selector")
 outcome = np.where(~uncorrelated["fails"], "did not fail", np.where(skewed, "failed, selector skewed", "failed, other"))
 groups = uncorrelated.assign(outcome=outcome)
 signs = groups.groupby("outcome")[["accuracy", "told_by_first_word", "agreement"]].agg(["min", "median", "max"])
+in_order = ["failed, selector skewed", "failed, other", "did not fail"]  # as the text above names them
+signs = signs.reindex([name for name in in_order if name in signs.index])
 measures = {"accuracy": "accuracy", "told_by_first_word": "told by the first gate", "agreement": "agreement"}
 shown = in_words(signs.T.rename_axis(index=["measure", "value"]))
 ends = {"min": "smallest", "median": "median", "max": "largest"}

@@ -2,7 +2,7 @@
 
 import html
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from numbers import Real
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,9 @@ LATEX = str.maketrans(
 )
 
 
-def show_table(table, digits: int = 3, index: str = "", quoted: bool = False) -> Html:
+def show_table(
+    table, digits: int = 3, index: str = "", quoted: bool = False, columns_that_stay: Collection = ()
+) -> Html:
     """A DataFrame as a narrow HTML table.
 
     A value that is the same in all rows is written once, above the table; a missing value is a blank cell. Columns
@@ -44,9 +46,11 @@ def show_table(table, digits: int = 3, index: str = "", quoted: bool = False) ->
         The head of a first column with the index; "" for no such column.
     quoted : bool
         Whether the cells are words of texts, or names of a user's classes, which have to stay as they are.
+    columns_that_stay : names of columns
+        These stay columns even if their values are the same in all rows, as where a text refers to them.
     """
     table = table.rename_axis(index).reset_index() if index else table
-    texts, numeric, constants = _as_texts(table, digits, quoted)
+    texts, numeric, constants = _as_texts(table, digits, quoted, columns_that_stay)
     if not quoted:
         texts = {name: [_as_words(cell) for cell in cells] for name, cells in texts.items()}
     style = {name: "" if name in numeric else " style='text-align: left; vertical-align: top'" for name in texts}
@@ -141,7 +145,9 @@ def save_table(table, folder: str | Path, name: str, caption: str = "", digits: 
     return paths
 
 
-def _as_texts(table, digits: int, quoted: bool = False) -> tuple[dict[Any, list[str]], set, str]:
+def _as_texts(
+    table, digits: int, quoted: bool = False, columns_that_stay: Collection = ()
+) -> tuple[dict[Any, list[str]], set, str]:
     """The cells of each column that varies as texts, the names of those of numbers, and a line with the constants."""
     table = table.dropna(axis=1, how="all") if len(table) else table
     present = {name: [value for value in table[name] if value is not None and value == value] for name in table}
@@ -162,6 +168,7 @@ def _as_texts(table, digits: int, quoted: bool = False) -> tuple[dict[Any, list[
 
     texts = {name: [format_cell(value, name) for value in table[name]] for name in table}
     constant = [name for name in table if len(table) > 2 and table[name].nunique(dropna=False) == 1]
+    constant = [name for name in constant if name not in columns_that_stay]
     written = str if quoted else _as_words
     told = "; ".join(f"{name} {written(texts[name][0])}" for name in constant if texts[name][0])
     varying = {name: cells for name, cells in texts.items() if name not in constant}
