@@ -12,7 +12,7 @@
 # In `13_train_nli` you trained one aligner and chose its attention. Here we compare all of them.
 #
 # **You will** put the attentions side by side. You will see their accuracy, the share of cells that are not 0, and
-# the alignments that each of them finds for the same pair.
+# alignments of single pairs.
 #
 # **You will learn** what sparse attention costs on textual entailment, and how the alignments of the maps differ.
 #
@@ -59,8 +59,8 @@ export.show_runs()
 #   the standard deviation of the row's accuracy over the seeds, and *network* says which settings are not the default
 #   ones. In the row *from softmax*, the gates start from softmax attention (section 4), and in the row *expected
 #   share held* the constraint has `measure: training`.
-# - *Known*, in the table of published numbers, says which numbers we read in the paper, and which we wrote down from
-#   memory.
+# - *Source of the number*, in the table of published numbers, says which numbers we read in the paper, and which we
+#   wrote down from memory.
 #
 # The published oscarmax is not the exact map (`40_sparse_attention`, section 5).
 
@@ -80,7 +80,8 @@ networks |= {f"lam={penalty}": f"penalty {penalty}" for penalty in (0.03, 0.05)}
 display(figures.show_table(shown.replace({"network": networks}).rename(columns=in_words)))
 published = committed.read_published().query("task == 'nli'")
 shown = published[["model", "target", "split", "metric", "value", "source", "known"]]
-display(figures.show_table(compare.without_ones(shown.replace({"metric": in_words}))))
+shown = shown.replace({"metric": in_words, "known": committed.KNOWN_FROM}).rename(columns=committed.KNOWN_FROM)
+display(figures.show_table(compare.without_ones(shown)))
 
 # %% tags=["check"]
 is_ours = claims.apply_to(p)
@@ -105,7 +106,8 @@ if len(table):
     if len(sparse):
         best = sparse.loc[sparse["accuracy"].astype(float).idxmax()]
         reached = f"{best['accuracy']:.1%} with {best['rate_selected']:.0%} of the cells open"
-        title = f"The best sparse attention, {figures.in_words(best['model'])}, reaches {reached}"
+        seeds = "one seed" if best["seeds"] == 1 else f"{best['seeds']} seeds"
+        title = f"The best sparse attention is {figures.in_words(names[best.name])} ({seeds}): {reached}"
     figures.draw_score_against_rate(points, ax, title=title, ylabel="accuracy (test)")
     ax.set_xlabel("open cells (share)")
     display(export.figure(fig, "accuracy_against_cells"))
@@ -180,12 +182,13 @@ if is_ours:
     assert (slow < curves.min(axis=1)).loc[2:].all(), "on dev it is the last from the second epoch on"
 
 # %% [markdown]
-# ## 2. One pair, every attention
+# ## 2. Alignments of single pairs
 #
 # Now you see the alignments themselves (Figure 6 of Bastings et al. and Figure 3 of Niculae and Blondel). In each row
 # you see a premise word, and in each column a word of the hypothesis. Grey cells are exactly 0, and neighbours of
 # exactly equal weight have no border between them. Each picture has its own colour scale. The first row and the first
-# column, *(no word)*, belong to `@@NULL@@`. Without `runs` you see two committed pictures.
+# column, *(no word)*, belong to `@@NULL@@`. Without `runs` you see two committed pictures, which show
+# two pairs, each with one attention. With `runs`, you see one pair of each label with every attention.
 
 # %%
 committed.show_pictures(p, "entailment_hardkuma-selection0.2-seed1", "contradiction_oscarmax-seed1")
@@ -322,15 +325,15 @@ for name, rows in read.items():
 # %% [markdown]
 # ## 4. Gates that start from softmax attention
 #
-# Section 1 leaves a question open. Why are the gates four to five points behind softmax, when a sparse map is less
-# than two points behind it? It is not because the gates open too few cells. In section 1, gates with twice as many
-# open cells were no better. So we change how the gates start. In the runs with `warm_start: 8`, we first train
+# Section 1 leaves a question open. Why are the gates four to five points behind softmax, when a sparse map is less than
+# two and a half points behind it? It is not because the gates open too few cells. In section 1, gates with twice as
+# many open cells were no better. So we change how the gates start. In the runs with `warm_start: 8`, we first train
 # softmax attention for eight epochs. Then we train gates on the layers of this model for four epochs. With `start:
 # target`, a tenth of the cells is expected to be open when the training of the gates begins. Mostly, a gate is then
 # more likely to be open if its cell has a larger score (`13_train_nli`, section 3). All runs in the table have made
-# twelve passes over the pairs. *All shut* is the accuracy that we get from the same model if we set every cell to 0.
-# We did not measure it in the older runs. The second table has one row per run. We noted the multiplier at the end of
-# each epoch, and you see the smallest and the largest of these values.
+# twelve passes over the pairs. *All shut* is the accuracy that we get from the same model if we set every cell to 0. We
+# did not measure it in the older runs. The second table has one row per run. We noted the multiplier at the end of each
+# epoch, and you see the smallest and the largest of these values.
 
 # %%
 rows, marks = results[results["target"].eq(0.1) | results["model"].eq("softmax")], ["accuracy", "accuracy_shut"]
@@ -367,8 +370,9 @@ else:
 # training. With the warm start it stays near 0, so the constraint changes the gates little.
 #
 # Bastings et al. set a target of 10 % and report 8.5 % of the cells. Is this a contradiction? Nine of our runs have
-# this target, and their constraint holds the share of cells that the rule opens. In the printed line you see where the
-# share of one more such run may lie. The published share comes from a single run, and it lies inside.
+# this target, and their constraint holds the share of cells that the rule opens. In the line printed at the end of this
+# section, you see where the share of one more such run may lie. The published share comes from a single run, and it
+# lies inside.
 #
 # The run in the row *expected share held* of section 1 also started from scratch, and it loses more than seven points.
 # Its multiplier stays near 0, too. But you cannot compare this multiplier with the others, because its constraint holds

@@ -13,7 +13,7 @@
 # their attention.
 #
 # **You will** put the attentions side by side. You will see their BLEU and ROUGE, the weights that are exactly 0, the
-# time, and the alignments of one and the same sentence.
+# time, and the alignments of a few texts under two attentions each.
 #
 # **You will learn** what exact zeros and fused segments cost in quality and in time, and what they show you.
 #
@@ -84,6 +84,8 @@ for (task, corpus, pair), table in tables.items():
     display(figures.show_table(shown.rename(columns=figures.in_words), digits=2, index="attention"))
 published = committed.read_published().query("task == 'summarisation'")
 wide = published.pivot_table(index=["corpus", "model"], columns="metric", values="value", sort=False)
+wide = wide.reindex(columns=[mark for mark in marks if mark in wide])
+print("Published (Niculae and Blondel 2017, Table 2):")
 display(figures.show_table(wide.reset_index().rename(columns=figures.in_words), digits=2))
 
 # %% tags=["check"]
@@ -162,6 +164,7 @@ for group in steps:
     print(f"{group['group'].capitalize()}, with {threads}:")
     measured = {way["name"]: [way["median_ms"], way["times_as_fast"][1]] for way in group["ways"]}
     measured = pd.DataFrame(measured, index=["milliseconds, median", "words per second, softmax = 1"]).T
+    measured["milliseconds, median"] = measured["milliseconds, median"].map("{:.1f}".format)
     display(figures.show_table(measured.rename_axis("attention").reset_index()))
 
 # %% tags=["check"]
@@ -174,7 +177,7 @@ for group in steps:
 # Each of the paper's sparse maps is more than nine tenths as fast as softmax here. The paper claims three quarters, so
 # its claim holds for a training step of this size, with one thread and with two.
 #
-# ## 3. One text, every attention
+# ## 3. Texts under two attentions
 #
 # Now look at the alignments (the paper's Figures 1 and 4). In each row you see a word that the model wrote, and in
 # each column a word of the source. Grey cells are exactly zero, and neighbours of exactly equal weight have no border

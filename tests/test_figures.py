@@ -499,6 +499,8 @@ def test_a_table_leaves_out_what_does_not_vary_and_what_is_missing():
     assert re.findall("<td>(.*?)</td>", shown) == ["1", "0.512", "2", "0.000", "", "1.000"], "no nan, no -0.000"
     assert figures.show_table(table.head(0)).count("</th>") == 5, "an empty table keeps its column names"
     assert figures.show_table(table.head(1)).count("</th>") == 4
+    stays = figures.show_table(table, columns_that_stay=["corpus"])
+    assert "In all rows" not in stays and "<th style='text-align: left; vertical-align: top'>corpus</th>" in stays
 
 
 def test_a_table_of_texts_can_be_read_on_a_phone():
@@ -573,6 +575,15 @@ def test_every_line_of_a_comparison_looks_different():
     figures.draw_score_against_rate({name: [(0.1, i), (0.2, i)] for i, name in enumerate(names)}, ax)
     looks = {(line[0].get_color(), line[0].get_linestyle(), line[0].get_marker()) for line in ax.containers}
     assert len(looks) == len(names)
+
+
+def test_no_two_of_many_models_look_alike_and_variants_keep_the_colour_of_their_model():
+    names = ["hardkuma", "hardkuma, a", "hardkuma, b", *(f"map {i}" for i in range(9))]
+    _, ax = figures.new_figure()
+    figures.draw_score_against_rate({name: [(0.1, i)] for i, name in enumerate(names)}, ax)
+    looks = [(line[0].get_color(), line[0].get_marker(), line[0].get_markerfacecolor()) for line in ax.containers]
+    assert len(set(looks)) == len(names), "points have no dashes that tell them apart"
+    assert len({colour for colour, _, _ in looks[:3]}) == 1 and looks[2][1] != looks[0][1]
 
 
 def test_texts_stand_side_by_side_as_points_that_no_line_joins_and_no_error_bars_coincide():

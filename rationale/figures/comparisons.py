@@ -36,8 +36,8 @@ def draw_score_against_rate(
     """Task score against the share of text kept, with one marker per model and error bars of one standard deviation.
 
     A model of `STYLED_MODELS` looks the same in every figure. If a figure contains two variants of one model
-    ("hardkuma" and "hardkuma, independent"), the second has hollow markers and a dashed line. Further variants have
-    a colour and a marker of their own.
+    ("hardkuma" and "hardkuma, independent"), the second has hollow markers and a dashed line. A third one has another
+    marker and the same colour. Further variants have a colour and a marker of their own.
 
     The legend has words in place of names of code (`words.py`).
 
@@ -132,7 +132,7 @@ def draw_score_by_setting(
 def _line_styles(names: Sequence[str], own_colours: bool = False) -> list[dict[str, Any]]:
     """The look of each line: that of its model, which is the part of its name before the first comma.
 
-    The second line of a model has the colour of the first, unless `own_colours`.
+    The second and the third line of a model have the colour of the first, unless `own_colours`.
     """
     bases = [name.partition(", ")[0].lower() for name in names]
     style_of = {base: STYLED_MODELS.index(base) for base in bases if base in STYLED_MODELS}
@@ -143,15 +143,16 @@ def _line_styles(names: Sequence[str], own_colours: bool = False) -> list[dict[s
             looks.append({"marker": "", "color": GREY, "linestyle": ":", "linewidth": 2.5})
             continue
         before = bases[:i].count(base)
-        alike = 1 if own_colours else 2  # lines of a model that share a colour
+        alike = 1 if own_colours else 3  # lines of a model that share a colour
         number = style_of.setdefault(base, next(free)) if before < alike and base not in style_of else style_of[base]
         number = next(free) if before >= alike else number
+        third = before == 2 and not own_colours
         lap = number // len(PALETTE)  # once all colours are used, they come again with other dashes
         looks.append(
             {
-                "marker": MARKERS[number % len(MARKERS)],
+                "marker": MARKERS[(number + lap + 4 * third) % len(MARKERS)],  # not the pairs of the first lap again
                 "color": PALETTE[number % len(PALETTE)],
-                "linestyle": "--" if before == 1 else DASHES[min(lap, 1) * (1 + lap) % len(DASHES)],
+                "linestyle": "--" if before == 1 else "-." if third else DASHES[min(lap, 1) * (1 + lap) % len(DASHES)],
                 "linewidth": 1.4,
                 "markerfacecolor": "white" if before == 1 else None,
             }

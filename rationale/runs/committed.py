@@ -48,6 +48,9 @@ else:
     pd = optional("pandas", "tables of results", "notebooks")
 
 ADDED = {"aspect": "", "network": "", "sparsity": 0.0, "settings": ""}  # columns that older tables lack, their values
+KNOWN_FROM = {  # a column of `published.csv` and its values, in words
+    "known": "source of the number", "read": "from the paper", "recalled": "from memory",
+}  # fmt: skip
 COMPARISON = "31_selection_rates/committed/figures"  # by `31_selection_rates --name committed`
 OF_REVIEWS = "32_reviews/committed/figures"  # by `32_reviews`
 OF_PROBES = "24_read_probes/committed/figures"  # by `24_read_probes`, from runs of `14_train_probes`
