@@ -1,10 +1,12 @@
 """The working folder of a run: it is locked while a process uses it, and renamed once when the run has finished.
 
 A published folder has `SHA256SUMS`, the digests of all files that the run wrote, as `sha256sum --check` reads them. A
-file that is not listed there was added by somebody else, and is kept when the run is made again.
+file that is not listed there was added by somebody else, and is kept when the run is made again. So is a file that is
+listed but differs from its digest, because somebody has edited it: `run.ipynb` is then called `run.edited.ipynb`.
 """
 
 import contextlib
+import itertools
 import json
 import os
 import shutil
@@ -122,15 +124,18 @@ class WorkFolder:
         _unlock(self.target)
 
     def _retire(self) -> None:
-        """Remove the previous run, after moving the files that it did not write itself into the new one."""
-        kept = []
-        for name in added_files(self.old):
-            if not (self.target / name).exists():
-                (self.target / name).parent.mkdir(parents=True, exist_ok=True)
-                shutil.move(self.old / name, self.target / name)
-                kept.append(str(name))
-        if kept:
-            print(f"kept from the previous run, which had not written it: {', '.join(kept)}")
+        """Remove the previous run, after moving what somebody has added to it or edited in it into the new one."""
+        added = added_files(self.old)
+        edited = [Path(name) for name in unlike_digests(self.old) if name != DIGESTS and (self.old / name).is_file()]
+        for names, why in ((added, "which had not written it"), (edited, "where it was edited")):
+            kept = []
+            for name in names:
+                place = name if names is added and not (self.target / name).exists() else _edited(self.target, name)
+                (self.target / place).parent.mkdir(parents=True, exist_ok=True)
+                shutil.move(self.old / name, self.target / place)
+                kept.append(str(place))
+            if kept:
+                print(f"kept from the previous run, {why}: {', '.join(kept)}")
         _remove(self.old)
 
     def __exit__(self, kind: type | None, *_: Any) -> None:
@@ -140,6 +145,13 @@ class WorkFolder:
         if is_worthless and self.is_here():
             _remove(self.path)
         self._own.close()
+
+
+def _edited(folder: Path, name: Path) -> Path:
+    """A name for an edited file that nothing below `folder` has: `run.edited.ipynb`, `run.edited-2.ipynb`."""
+    numbers = itertools.chain([""], (f"-{number}" for number in itertools.count(2)))
+    names = (name.with_name(f"{name.stem}.edited{number}{name.suffix}") for number in numbers)
+    return next(place for place in names if not (folder / place).exists())
 
 
 def _remove(folder: Path) -> None:
