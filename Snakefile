@@ -14,6 +14,7 @@ OUTPUTS = config.get("outputs", "outputs")
 HERE = root() / OUTPUTS
 SWEEP = read_sweep(config["sweep"], OUTPUTS, bool(config.get("wanted", False)))
 RUNS = SWEEP.runs
+REPLACE = " --replace" if config.get("replace") else ""  # runs of other files that have the name of one of these
 CONTENTS = SWEEP.contents()
 STEM = next(iter(RUNS.values())).notebook.stem
 MARKS = [f"{run.folder(OUTPUTS)}/.done" for run in RUNS.values()]
@@ -35,7 +36,7 @@ rule train:
     log:
         OUTPUTS + f"/{STEM}/{{run}}.log"
     params:
-        command=lambda wildcards: RUNS[wildcards.run].command(HERE),
+        command=lambda wildcards: RUNS[wildcards.run].command(HERE) + REPLACE,
         folder=lambda wildcards: RUNS[wildcards.run].folder(HERE),
         content=lambda wildcards: CONTENTS[wildcards.run]
     wildcard_constraints:

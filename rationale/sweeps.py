@@ -7,6 +7,7 @@ from pathlib import Path
 
 from rationale.errors import command, shown
 from rationale.progress import describe_progress
+from rationale.runs.pool import change_of_comparison, changes_since
 from rationale.runs.sweeping import execute, prepare_for, status
 from rationale.runs.sweeps import __doc__ as DESCRIPTION
 from rationale.runs.sweeps import read_sweep
@@ -44,6 +45,12 @@ def _parser() -> argparse.ArgumentParser:
         help="also the runs that are not in the committed results (default: these are left out, unless none of the "
         "sweep's runs is)",
     )
+    add(
+        "--replace",
+        action="store_true",
+        help="with --run: also replace finished runs with other parameters that were made of other files of the same "
+        "name (default: the sweep is refused)",
+    )
     add("--quiet", action="store_true", help="with --run: show no progress, only what failed")
     add(
         "--outputs",
@@ -77,10 +84,16 @@ def main(argv: list[str] | None = None) -> int:
     if sweep.left_out and not args.quiet:
         print(f"left out: {len(sweep.left_out)} runs that are not in the committed results; --wanted adds them")
     if args.run:
-        return execute(sweep, args.sweep, outputs, args.jobs or os.cpu_count() or 1, args.quiet, args.snakemake)
-    for planned in [*sweep.runs.values(), *([sweep.then] if sweep.then else [])]:
-        now = status(planned, outputs)
-        text = describe_progress(now.progress)
+        jobs = args.jobs or os.cpu_count() or 1
+        return execute(sweep, args.sweep, outputs, jobs, args.quiet, args.snakemake, args.replace)
+    changes = changes_since(sweep, outputs)
+    states = [(run, status(run, outputs, changes=changes)) for run in sweep.runs.values()]
+    if sweep.then:
+        is_newer = any(now.state != "finished" for _, now in states)
+        change = "its runs change" if is_newer else change_of_comparison(sweep, outputs)
+        states.append((sweep.then, status(sweep.then, outputs, changes={sweep.then.name: change})))
+    for planned, now in states:
+        text = describe_progress(now.progress) or f"({now.change})" * bool(now.change)
         print(f"{now.state:10}  {shown(planned.folder(outputs))}" + (f"  {text}" if text else ""))
     return 0
 

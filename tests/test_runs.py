@@ -170,6 +170,51 @@ def test_a_file_that_somebody_added_to_a_run_is_kept_when_the_run_is_made_again(
     assert "notes/mine.txt" not in read_digests(folder) and folders(tiny) == ["default"]
 
 
+def test_a_file_that_somebody_edited_in_a_run_is_kept_when_the_run_is_made_again(tiny, capsys):
+    folder = go(tiny)
+    executed = (folder / "run.ipynb").read_text()
+    for number, kept in enumerate(("run.edited.ipynb", "run.edited-2.ipynb")):
+        (folder / "run.ipynb").write_text(mine := executed.replace("begins", f"my note {number}"))
+        go(tiny, again=True)
+        assert (folder / kept).read_text() == mine and "my note" not in (folder / "run.ipynb").read_text()
+        assert f"kept from the previous run, where it was edited: {kept}" in capsys.readouterr().out
+    assert (folder / "run.edited.ipynb").read_text().count("my note 0") and folders(tiny) == ["default"]
+
+
+def test_an_added_file_is_kept_beside_one_of_its_name_that_the_new_run_writes(tiny):
+    folder = go(tiny)
+    digests = (folder / "SHA256SUMS").read_text()
+    (folder / "SHA256SUMS").write_text(re.sub(r"\w+  metrics.json\n", "", digests))  # as if the run had not written it
+    (folder / "metrics.json").write_text("mine")
+    go(tiny, again=True)
+    assert (folder / "metrics.edited.json").read_text() == "mine" and "steps" in (folder / "metrics.json").read_text()
+
+
+def test_a_sweep_says_what_it_replaces_and_keeps_the_run_of_another_file(tiny, capsys):
+    files = [tiny.parent / place / "same.yaml" for place in ("one", "two")]
+    for seed, file in enumerate(files, 5):
+        file.parent.mkdir()
+        file.write_text(f"seed: {seed}\n")
+    folder = go(tiny, str(files[0]), again_if_changed=True)
+    recorded = (folder / "environment.txt").read_text()
+    assert f'made of: ["{tiny}", "{files[0]}"]\n' in recorded
+    with pytest.raises(
+        BadInput, match=r"\(seed 5 there, 6 here\), made of \S*one/same.yaml; rename a .* or give --rep"
+    ):
+        go(tiny, str(files[1]), again_if_changed=True)
+    assert (folder / "environment.txt").read_text() == recorded
+    files[0].write_text("seed: 7\n")
+    capsys.readouterr()
+    go(tiny, str(files[0]), again_if_changed=True)
+    told = "made again, because there is a finished run with other parameters (seed 5 there, 7 here): "
+    assert told in capsys.readouterr().out
+    go(tiny, str(files[1]), again_if_changed=True, replace=True)
+    assert yaml.safe_load((folder / "params.yaml").read_text())["seed"] == 6
+    os.rename(folder, folder.with_name("same.partial"))
+    with pytest.raises(BadInput, match=r"an unfinished run with other parameters \(seed 6 there, 7 here\), made of"):
+        go(tiny, str(files[0]), again_if_changed=True)
+
+
 def test_the_digests_of_a_run_are_those_of_its_files(tiny):
     folder = go(tiny)
     checked = subprocess.run(["sha256sum", "--check", "--strict", "SHA256SUMS"], cwd=folder, capture_output=True)
@@ -312,6 +357,7 @@ def test_a_finished_run_whose_data_have_changed_is_stale_and_says_which_file(rea
     assert f'("{place} has changed since; --again runs it again)'.replace('"', "") in capsys.readouterr().out
     go(notebook, again_if_changed=True)
     assert (folder / "seen.txt").read_text() == "the 1 2 4\n"
+    assert f"made again, because there is a finished run and {place} has changed: " in capsys.readouterr().out
     file.unlink()
     go(notebook, again_if_changed=True)
     assert "changed" not in capsys.readouterr().out, "data that are gone make no run stale"

@@ -24,6 +24,8 @@ from rationale.runs import committed, notebook_path, root, sweeping, sweeps
 from rationale.runs.differences import defaults_of
 from rationale.runs.folder import WorkFolder, is_worked_on
 from rationale.runs.parameters import WITHOUT_EFFECT, modernised, resolve
+from rationale.runs.pool import changes_since, refuse_others
+from rationale.runs.record import made_of, write_record
 from rationale.runs.sweeping import Status, line, status
 from rationale.runs.sweeps import Planned, read_sweep
 from rationale.runs.workspace import lock_file
@@ -163,7 +165,25 @@ def test_the_comparison_gets_the_runs_names_and_their_folder(play):
         (f"{RUN} grid: {{selection: [0.1, 3]}}}}]\n", "s.yaml:2: runs: a.yaml: grid: selection: 3"),
         (f"{RUN} grid: {{seed: [1, -1]}}}}]\n", "s.yaml:2: runs: a.yaml: grid: seed: -1 is not accepted"),
         (f"{RUN} grid: {{seed: [1], seed: [2]}}}}]\n", "s.yaml:2: seed is given twice, first on line 2"),
-        (f"{RUN} grid: {{seed: [1, 1]}}}}]\n", "s.yaml:2: runs: two runs would be named a-seed1"),
+        (f"{RUN} grid: {{seed: [1, 1]}}}}]\n", "s.yaml:2: runs: a.yaml: grid: seed: 1 is given twice"),
+        ("notebook: train\nruns: [a.yaml]\nseeds: [1, 2, 1]\n", "s.yaml:3: seeds: 1 is given twice"),
+        (
+            f"{RUN}}}]\ngrid:\n  seed: [1]\n  selection: [0.5, 5.0e-1]\n",
+            "s.yaml:5: grid: selection: 0.5 is given twice",
+        ),
+        (
+            "notebook: train\nruns:\n- a.yaml\n- far/a.yaml\n",
+            "4: runs: a.yaml and far/a.yaml have the same file name; rename",
+        ),
+        (
+            "notebook: train\nruns: [vectors=x/y, vectors=z/y]\n",
+            "two runs would be named vectorsy: vectors=x/y and vectors=z/y look the same in a name",
+        ),
+        ("notebook: train\nruns:\n- a.yaml\n- c.yaml\n", "s.yaml:4: runs: c.yaml: no such file in "),
+        ("notebook: train\nruns: [far/aa.yaml]\n", "params, did you mean far/a.yaml?"),
+        ("notebook: train\nruns: [/nowhere/c.yaml]\n", "s.yaml:2: runs: /nowhere/c.yaml: no such file"),
+        (f"{RUN}}}]\nwith: [c.yaml]\n", "s.yaml:3: with: c.yaml: no such file in "),
+        (f"{RUN}}}]\nthen: compare\nthen_params: [c.yaml]\n", "s.yaml:4: then_params: c.yaml: no such file in "),
         (
             f"{RUN} grid: {{seed: [1]}}}}]\nseeds: [2]\n",
             "s.yaml:2: runs: a-seed1-seed2: seed: given twice, give it once",
@@ -183,6 +203,8 @@ def test_the_comparison_gets_the_runs_names_and_their_folder(play):
     ],
 )
 def test_a_mistake_in_a_sweep_is_named_before_anything_runs(play, capsys, text, part):
+    (play.folder / "params" / "far").mkdir()
+    play.params("far/a", "selection: 0.9")
     path = play.sweep(text)
     with pytest.raises(BadInput) as caught:
         read_sweep(path)
@@ -653,3 +675,123 @@ def test_a_sweep_file_anywhere_finds_parameter_files_of_the_repository_and_besid
     (tmp_path / "own.yaml").write_text("notebook: 12_train_sst\nruns: [sst/hardkuma.yaml mine.yaml]\nseeds: [1]\n")
     (planned,) = read_sweep(tmp_path / "own.yaml").runs.values()
     assert planned.items == [str(root() / "params/sst/hardkuma.yaml"), str(tmp_path / "mine.yaml"), "seed=1"]
+
+
+def finished_run(run: Planned, out: Path, **changes) -> Path:
+    """The folder of a finished run with these parameters, as the runner records it."""
+    folder = run.folder(out)
+    folder.mkdir(parents=True)
+    write_record(folder, run.notebook.stem, run.params | changes, run.code(), "1", made_of(run.notebook, run.items))
+    (folder / "run.ipynb").write_text("{}")
+    return folder
+
+
+def two_files_of_one_name(play: Playground) -> tuple[Planned, Planned]:
+    """The runs of two parameter files with the same name, in two sweeps."""
+    for place, rate in (("one", 0.1), ("two", 0.9)):
+        (play.folder / "params" / place).mkdir()
+        play.params(f"{place}/same", f"selection: {rate}")
+    return tuple(
+        next(iter(read_sweep(play.sweep(f"notebook: train\nruns: [{place}/same.yaml]\n")).runs.values()))
+        for place in ("one", "two")
+    )
+
+
+def test_a_sweep_does_not_replace_runs_of_another_file_of_the_same_name(play, capsys):
+    (one, two), out = two_files_of_one_name(play), play.folder / "out"
+    assert one.folder(out) == two.folder(out)
+    folder = finished_run(one, out)
+    path = str(play.folder / "params" / "sweeps" / "s.yaml")
+    assert main([path, "--run", "--outputs", str(out)]) == 2
+    message = capsys.readouterr().err
+    assert "same: a finished run with other parameters (selection 0.1 there, 0.9 here), made of " in message
+    assert message.endswith("one/same.yaml; rename a parameter file to keep both, or give --replace\n")
+    assert message.count("\n") == 1 and (folder / "run.ipynb").read_text() == "{}"
+    os.rename(folder, two.work(out))
+    assert main([path, "--run", "--outputs", str(out)]) == 2
+    assert "same.partial: an unfinished run with other parameters" in capsys.readouterr().err
+
+
+def test_a_sweep_may_have_the_runs_of_another_one_and_its_own_file_may_change(play):
+    (one, two), out = two_files_of_one_name(play), play.folder / "out"
+    finished_run(two, out)
+    sweep = read_sweep(play.folder / "params" / "sweeps" / "s.yaml", out)
+    refuse_others(sweep, out)
+    assert changes_since(sweep, out) == {}, "the same parameters, whatever file they are from"
+    play.params("two/same", "selection: 0.3")
+    sweep = read_sweep(play.folder / "params" / "sweeps" / "s.yaml", out)
+    refuse_others(sweep, out)
+    assert changes_since(sweep, out) == {"same": "selection 0.9 there, 0.3 here"}
+    shutil.rmtree(two.folder(out))
+    (finished_run(one, out) / "environment.txt").write_text("code: 0\n")
+    refuse_others(sweep, out)  # a run of an older version, of which it is not known of what it was made
+    shutil.rmtree(two.folder(out))
+    path = play.sweep("notebook: train\nruns: [vectors=x/y]\n")
+    finished_run(next(iter(read_sweep(path).runs.values())), out)
+    path = play.sweep("notebook: train\nruns: [vectors=z/y]\n")
+    with pytest.raises(
+        BadInput, match=r"vectorsy: a finished run .*\(vectors x/y there, z/y here\), made of vectors=x/y; ren"
+    ):
+        refuse_others(read_sweep(path, out), out)
+
+
+def test_a_sweep_does_not_replace_the_comparison_of_another_sweep_of_its_name(play):
+    out = play.folder / "out"
+    path = play.sweep("notebook: train\nruns: [a.yaml]\nthen: compare\n")
+    finished_run(read_sweep(path, out).then, out)
+    path = play.sweep("notebook: train\nruns: [b.yaml]\nthen: compare\n")
+    with pytest.raises(BadInput, match=r"compare/s: a comparison of other runs \(a\); rename the file of the sweep"):
+        refuse_others(read_sweep(path, out), out)
+    refuse_others(read_sweep(play.sweep("notebook: train\nruns: [b.yaml, a.yaml]\nthen: compare\n"), out), out)
+
+
+def test_a_run_that_a_sweep_would_make_again_is_told_with_what_has_changed(play, capsys):
+    out = play.folder / "out"
+    path = play.sweep("notebook: train\nruns: [a.yaml, b.yaml]\nthen: compare\n")
+    sweep = read_sweep(path, out)
+    for run in (*sweep.runs.values(), sweep.then):
+        finished_run(run, out)
+
+    def told() -> list[str]:
+        assert main([path, "--outputs", str(out)]) == 0
+        rows = [row.split(maxsplit=2) for row in capsys.readouterr().out.splitlines()]
+        return [f"{state} {' '.join(rest)}".strip() for state, _, *rest in rows]
+
+    assert told() == ["finished"] * 3
+    play.params("a", "selection: 0.7")
+    assert told() == ["changed (selection 0.1 there, 0.7 here)", "finished", "changed (its runs change)"]
+    play.params("a", "selection: 0.1")
+    os.utime(sweep.runs["b"].folder(out) / "run.ipynb", (2e9, 2e9))
+    assert told() == ["finished", "finished", "changed (a run is newer)"]
+    train = play.folder / "train.py"
+    train.write_text(train.read_text() + "\n# %%\nprint(1)\n")
+    assert told()[:2] == ["changed (the code has changed)"] * 2
+    run, began = sweep.runs["b"], 1e9
+    now = status(run, out, began, {"b": "the code has changed"})
+    assert now.state == "finished", "it has been made again since"
+    assert line(run, status(run, out, 3e9, {"b": "x 1 there, 2 here"}), out) == "changed     b  (x 1 there, 2 here)"
+
+
+def test_the_comparison_has_to_read_runs_of_the_sweeps_notebook(tmp_path):
+    (tmp_path / "own.yaml").write_text("notebook: 10_first_rationale\nruns: [demo.yaml]\nthen: 31_selection_rates\n")
+    wanted = r"own.yaml:3: then: 31_selection_rates reads runs of 12_train_sst, not of 10_first_rationale; give another"
+    with pytest.raises(BadInput, match=wanted):
+        read_sweep(tmp_path / "own.yaml")
+    (tmp_path / "own.yaml").write_text("notebook: 10_first_rationale\nruns: [demo.yaml]\nthen: 32_reviews\n")
+    assert read_sweep(tmp_path / "own.yaml").then
+
+
+def test_the_parameter_file_that_is_nearest_to_a_sweep_is_taken(tmp_path):
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    (folder / "own.yaml").write_text("notebook: 12_train_sst\nruns: [tiny.yaml, demo.yaml]\n")
+    for place, seed in ((folder / "tiny.yaml", 5), (tmp_path / "tiny.yaml", 6), (tmp_path / "demo.yaml", 7)):
+        place.write_text(f"seed: {seed}\n")
+    runs = read_sweep(folder / "own.yaml").runs
+    assert (root() / "params" / "tiny.yaml").is_file() and (root() / "params" / "demo.yaml").is_file()
+    assert [run.params["seed"] for run in runs.values()] == [5, 7]
+
+
+def test_a_sweep_of_the_project_means_the_files_below_params(tmp_path, monkeypatch):
+    (run, *_) = read_sweep("tiny").runs.values()
+    assert (root() / "params" / "sweeps" / "tiny.yaml").is_file() and run.items[0] == str(root() / "params/tiny.yaml")

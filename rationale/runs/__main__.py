@@ -143,6 +143,11 @@ def _parser() -> argparse.ArgumentParser:
         action="store_true",
         help="start again only if the existing run had other parameters, other code or other data (sweeps use this)",
     )
+    add(
+        "--replace",
+        action="store_true",
+        help="with --again-if-changed: also replace a run of this name with other parameters from other files",
+    )
     add("--wait", action="store_true", help="wait if another process executes the same run")
     add("--name", help="name of the run (default: made of the arguments)")
     add("--outputs", type=_folder, metavar="DIR", help="folder for the results (default: outputs/)")

@@ -17,6 +17,7 @@ from rationale.runs.workspace import root
 def with_snakemake(
     path: str,
     wanted: bool,
+    replace: bool,
     outputs: Path,
     cores: int,
     memory: int,
@@ -33,6 +34,8 @@ def with_snakemake(
         The sweep's name, or the path of its file.
     wanted : bool
         True: also runs that are not committed, see `read_sweep`.
+    replace : bool
+        True: runs of other files that have the name of one of these are replaced.
     outputs : Path
         The folder of the results.
     cores, memory : int
@@ -55,7 +58,7 @@ def with_snakemake(
     low_priority = ["nice", "-n", str(NICENESS)] if shutil.which("nice") else []
     with open(log, "wb") as messages:
         child = subprocess.Popen(
-            [*low_priority, *_command(path, wanted, outputs, cores, memory)],
+            [*low_priority, *_command(path, wanted, replace, outputs, cores, memory)],
             cwd=outputs.parent,
             stdin=subprocess.DEVNULL,
             stdout=messages,
@@ -82,10 +85,10 @@ def _waited(child: subprocess.Popen, seconds: float) -> bool:
     return True
 
 
-def _command(path: str, wanted: bool, outputs: Path, cores: int, memory: int) -> list[str]:
+def _command(path: str, wanted: bool, replace: bool, outputs: Path, cores: int, memory: int) -> list[str]:
     """Snakemake's command. The runs are locked one by one, so its own lock on the folder is not needed."""
     sweep = os.path.realpath(path) if path.endswith(".yaml") else path
-    config = [f"sweep={sweep}", f"memory={memory}", *(["wanted=true"] if wanted else [])]
+    config = [f"sweep={sweep}", f"memory={memory}", *["wanted=true"] * wanted, *["replace=true"] * replace]
     config += [] if outputs == root() / "outputs" else [f"outputs={outputs}"]
     profile = root() / "profiles" / "default"
     return [

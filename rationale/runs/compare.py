@@ -34,6 +34,7 @@ from rationale.runs.differences import (
     settings_of,
     write_settings,
 )
+from rationale.runs.origin import OWN, TASKS
 from rationale.runs.own_baseline import baseline_rows, each_once
 from rationale.runs.parameters import WITHOUT_EFFECT
 from rationale.runs.workspace import root
@@ -47,17 +48,6 @@ else:
 KIND = ["task", "corpus", "aspect", "model", "network", "vectors", "target", "sparsity"]
 COLUMNS = [*KIND, "settings", "variant", "seed", "split", "metric", "value", "run", "device", "commit"]
 KEY = ["task", "corpus", "model", "vectors", "target", "variant", "seed", "split", "metric"]
-TASKS = {  # by notebook
-    "10_first_rationale": "reviews",
-    "11_train_reviews": "reviews",
-    "12_train_sst": "sst",
-    "13_train_nli": "nli",
-    "14_train_probes": "probes",
-    "15_train_seq2seq": "summarisation",  # "translation" for a corpus with several languages
-    "16_failures": "failures",
-}
-# By notebook; nobody else has these texts, so they are no committed results
-OWN = {origin.NOTEBOOK_OF_FIT: "own texts"}
 SUBJECT = "subject"  # value of the column `model` in rows about the probed model itself (task `probes`)
 CORPORA = {
     "10_first_rationale": "synthetic",

@@ -8,6 +8,17 @@ from rationale.runs import intact
 from rationale.runs.workspace import read_if_there
 
 NOTEBOOK_OF_FIT = "17_train_own_texts"  # the notebook whose run `rationale.fit` makes without it
+TASKS = {  # by notebook that trains
+    "10_first_rationale": "reviews",
+    "11_train_reviews": "reviews",
+    "12_train_sst": "sst",
+    "13_train_nli": "nli",
+    "14_train_probes": "probes",
+    "15_train_seq2seq": "summarisation",  # "translation" for a corpus with several languages
+    "16_failures": "failures",
+}
+# By notebook; nobody else has these texts, so they are no committed results
+OWN = {NOTEBOOK_OF_FIT: "own texts"}
 READ = "read.json"  # written by `rationale.fit` only: what its run has read, see `digests.reading`
 
 

@@ -11,10 +11,11 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 from rationale.digests import changed
+from rationale.errors import BadInput, cut, shown
 from rationale.runs import warm
 from rationale.runs.inputs import recorded_files
 from rationale.runs.own_parts import files_of
-from rationale.runs.record import recorded_code, unlike_recorded
+from rationale.runs.record import made_of_others, recorded_code, recorded_params, unlike_recorded
 from rationale.runs.sweeps import Planned, Sweep
 from rationale.runs.workspace import changed_at
 
@@ -35,33 +36,46 @@ class Pool:
         Numbers of signals. As soon as there is one, all runs are interrupted.
     look : callable
         Looks at the runs if it is time to, and returns the seconds until the next look.
+    replace : bool
+        Whether runs of other files that have the name of one of these are replaced.
     """
 
-    def __init__(self, outputs: Path, jobs: int, memory: int, received: list[int], look: Callable[[], float]):
+    def __init__(
+        self,
+        outputs: Path,
+        jobs: int,
+        memory: int,
+        received: list[int],
+        look: Callable[[], float],
+        replace: bool = False,
+    ):
         self.outputs, self.jobs, self.memory = outputs, jobs, memory
-        self.received, self.look = received, look
+        self.received, self.look, self.replace = received, look, replace
         self.running: dict[str, tuple[Planned, BaseProcess]] = {}
         self.failed: dict[str, int] = {}
 
-    def make(self, sweep: Sweep) -> dict[str, int]:
+    def make(self, sweep: Sweep, changes: dict[str, str] | None = None) -> dict[str, int]:
         """Make all runs of a sweep that are to be made, and then its comparison if none of them failed.
+
+        Parameters
+        ----------
+        sweep : Sweep
+        changes : dict or None
+            Those of `changes_since`; None: they are looked for.
 
         Returns
         -------
         dict
             The exit codes of the runs that failed or were interrupted, by name; those of killed ones are negative.
         """
-        runs, then, codes = sweep.runs.values(), sweep.then, sweep.codes()
-        is_changed = cache(lambda place, digest: bool(changed({place: digest})))
-        todo = [run for run in runs if not is_made(run, self.outputs, codes[run.name], is_changed)]
+        changes = changes_since(sweep, self.outputs) if changes is None else changes
+        todo = [run for run in sweep.runs.values() if run.name in changes or not _has_finished(run, self.outputs)]
         if todo:
             warm.prepare({run.notebook for run in todo})
-        self._execute(todo)
-        if then and not self.failed and not self.received:
-            finished = [changed_at(run.folder(self.outputs) / "run.ipynb") for run in (then, *runs)]
-            is_old = max(finished) > finished[0]
-            if is_old or not is_made(then, self.outputs, then.code(), is_changed):
-                self._execute([then], "--again")
+        self._execute(todo, *["--replace"] * self.replace)
+        then = sweep.then if not self.failed and not self.received else None
+        if then and (not _has_finished(then, self.outputs) or change_of_comparison(sweep, self.outputs)):
+            self._execute([then], "--again")
         return self.failed
 
     def _execute(self, runs: list[Planned], *options: str) -> None:
@@ -114,18 +128,71 @@ class Pool:
                 self._wait(0.5)
 
 
+def changes_since(sweep: Sweep, outputs: Path) -> dict[str, str]:
+    """What has changed since the runs of a sweep were made, by the names of those that would be made again."""
+    codes, is_changed = sweep.codes(), cache(lambda place, digest: bool(changed({place: digest})))
+    finished = [run for run in sweep.runs.values() if _has_finished(run, outputs)]
+    changes = {run.name: change(run, outputs, codes[run.name], is_changed) for run in finished}
+    return {name: text for name, text in changes.items() if text}
+
+
+def change_of_comparison(sweep: Sweep, outputs: Path) -> str:
+    """What has changed since the comparison of a sweep was made; "" if nothing has, or there is none."""
+    then = sweep.then
+    if then is None or not _has_finished(then, outputs):
+        return ""
+    finished = [changed_at(run.folder(outputs) / "run.ipynb") for run in (then, *sweep.runs.values())]
+    is_changed = cache(lambda place, digest: bool(changed({place: digest})))
+    return "a run is newer" if max(finished) > finished[0] else change(then, outputs, then.code(), is_changed)
+
+
+def refuse_others(sweep: Sweep, outputs: Path) -> None:
+    """Refuse a sweep that would replace runs with other parameters, made of other files, that have the same names.
+
+    Its comparison, which is named after the sweep's file, must not replace that of another sweep either: one that has
+    none of its runs.
+
+    Raises
+    ------
+    BadInput
+        For the first such run.
+    """
+    for run in sweep.runs.values():
+        for folder, what in ((run.folder(outputs), "a finished run"), (run.work(outputs), "an unfinished run")):
+            others = made_of_others(folder, run.notebook, run.items)
+            if others and (unlike := unlike_recorded(folder, run.params | files_of(run.params))):
+                offer = "rename a parameter file to keep both, or give --replace"
+                raise BadInput(f"{shown(folder)}: {what} {unlike}, made of {others}; {offer}")
+    if sweep.then is not None and _has_finished(sweep.then, outputs):
+        there = recorded_params(sweep.then.folder(outputs)).get("runs")
+        if isinstance(there, list) and there and not set(map(str, there)) & set(sweep.runs):
+            compared = f"a comparison of other runs ({cut(', '.join(map(str, there)))})"
+            offer = "rename the file of the sweep to keep both, or give --replace"
+            raise BadInput(f"{shown(sweep.then.folder(outputs))}: {compared}; {offer}")
+
+
 def is_made(run: Planned, outputs: Path, code: str, is_changed: Callable[[str, str], bool]) -> bool:
     """Whether there is nothing to do for a run: it has finished, with these parameters, this code and these data.
 
     The runner would find out the same, but in a process per run.
     """
+    return _has_finished(run, outputs) and not change(run, outputs, code, is_changed)
+
+
+def change(run: Planned, outputs: Path, code: str, is_changed: Callable[[str, str], bool]) -> str:
+    """What has changed since a run was made: its parameters, the code or a file that it has read; "" if nothing has."""
     folder = run.folder(outputs)
-    return (
-        (folder / "run.ipynb").is_file()
-        and not unlike_recorded(folder, run.params | files_of(run.params))
-        and recorded_code(folder) == code
-        and not any(is_changed(place, digest) for place, digest in recorded_files(folder).items())
-    )
+    if unlike := unlike_recorded(folder, run.params | files_of(run.params)):
+        others = made_of_others(folder, run.notebook, run.items)
+        of_others = f"; made of {others}, so only --replace replaces it" if others else ""
+        return unlike.removeprefix("with other parameters (").removesuffix(")") + of_others
+    if recorded_code(folder) != code:
+        return "the code has changed"
+    return next((f"{p} has changed" for p, digest in recorded_files(folder).items() if is_changed(p, digest)), "")
+
+
+def _has_finished(run: Planned, outputs: Path) -> bool:
+    return (run.folder(outputs) / "run.ipynb").is_file()
 
 
 def _send(process: BaseProcess, number: int) -> None:

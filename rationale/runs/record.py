@@ -1,18 +1,21 @@
 """What the folder of a run records about it: params.yaml (all parameters) and environment.txt (see `environment`)."""
 
+import json
+import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from rationale.errors import BadInput, cut
+from rationale.errors import BadInput, cut, printable
 from rationale.files import write_text
 from rationale.runs.environment import describe_environment
 from rationale.runs.intact import read_yaml
 from rationale.runs.parameters import modernised
-from rationale.runs.workspace import read_if_there
+from rationale.runs.workspace import read_if_there, root
+from rationale.runs.yaml_files import is_override
 
 SHOWN = 5  # parameters that differ, in a message
 BY_PAPERMILL = "executed by: papermill\n"  # a line of environment.txt; the runner's own runs have a run.ipynb instead
@@ -22,6 +25,36 @@ def write_record(folder: Path, notebook: str, params: Mapping[str, Any], code: s
     """Write both files of a run of `notebook`; `by` is a last line of environment.txt, such as `BY_PAPERMILL`."""
     write_text(folder / "environment.txt", describe_environment(notebook, dict(params), code, threads) + by)
     write_text(folder / "params.yaml", yaml.safe_dump(dict(params), sort_keys=False, allow_unicode=True))
+
+
+def made_of(notebook: Path, items: Iterable[str]) -> str:
+    """The line of environment.txt about a run's notebook, parameter files and overrides.
+
+    The name of a run has only the names of its files without their folders, so another run may have the same name.
+    """
+
+    def place(text: str) -> str:
+        path, home = Path(os.path.realpath(text)), Path(os.path.realpath(root()))
+        return str(path.relative_to(home) if path.is_relative_to(home) else path)
+
+    return f"made of: {json.dumps([place(str(notebook)), *(i if is_override(i) else place(i) for i in items)])}\n"
+
+
+def made_of_others(folder: Path, notebook: Path, items: Iterable[str]) -> str:
+    """`a/same.yaml seed=1`, of which the run of a folder was made; "" if of the same as here, or if it is not known.
+
+    What counts are the notebook, the parameter files, and overrides with a path: a name does not tell them apart.
+    """
+    found = re.search(r"^made of: (\[.*\])$", read_if_there(folder / "environment.txt"), re.M)
+    try:
+        there = [str(item) for item in json.loads(found[1])] if found else []
+    except ValueError:
+        return ""
+    here = json.loads(made_of(notebook, items).partition(": ")[2])
+    placed, placed_here = ([i for i in given if not is_override(i) or "/" in i] for given in (there, here))
+    if not there or placed == placed_here:
+        return ""
+    return printable(" ".join(there[1:] if there[0] == here[0] and there[1:] else there))
 
 
 def recorded_params(folder: Path) -> dict[str, Any]:

@@ -28,7 +28,14 @@ from rationale.runs.notebook_text import import_jupytext
 from rationale.runs.own_parts import files_of
 from rationale.runs.page import is_prepared, lab_page, prepared
 from rationale.runs.parameters import merge, values_for_kernel
-from rationale.runs.record import is_by_papermill, recorded_code, unlike_recorded, write_record
+from rationale.runs.record import (
+    is_by_papermill,
+    made_of,
+    made_of_others,
+    recorded_code,
+    unlike_recorded,
+    write_record,
+)
 from rationale.runs.saving import engine
 from rationale.runs.watch import BesideBars, progress_shown
 from rationale.runs.workspace import is_file, notebook_path, root, run_name
@@ -103,6 +110,7 @@ def run(
     name: str | None = None,
     again: bool = False,
     again_if_changed: bool = False,
+    replace: bool = False,
     wait: bool = False,
     threads: int | None = None,
     quiet: bool = False,
@@ -122,7 +130,10 @@ def run(
     again
         Start again, even if there is a finished or unfinished run.
     again_if_changed
-        Start again if the existing run had other parameters, other code or other data; otherwise continue it.
+        Start again if the existing run had other parameters, other code or other data; otherwise continue it. A run
+        with other parameters that was made of other parameter files, although it has the same name, is refused.
+    replace
+        With `again_if_changed`, such a run is replaced.
     wait
         Wait for another process that executes the same run, instead of refusing.
     threads
@@ -162,10 +173,15 @@ def run(
                 raise BadInput(
                     f"{shown(target)}: a finished run {unlike}, give --again to replace it or --name to keep both"
                 )
+            if unlike and not replace:
+                _refuse_others(target, notebook, items, f"a finished run {unlike}")
+            print(f"made again, because there is a finished run {unlike or f'and {stale}'}: {shown(target)}")
         elif is_by_papermill(target) and not again:
             raise BadInput(
                 f"{shown(target)}: a run by plain papermill, give --again to replace it or --name to keep both"
             )
+        if work.resumed and again_if_changed and not replace and (unlike := unlike_recorded(work.path, recorded)):
+            _refuse_others(work.path, notebook, items, f"an unfinished run {unlike}")
         if work.resumed:
             _continue_or_clear(work, recorded, code, again, again_if_changed)
         if not (work.path / "run.ipynb").is_file():
@@ -178,10 +194,17 @@ def run(
             print(f"{notebook.stem}: {differences or 'default parameters'}")
             print(f"{'continues' if work.resumed else 'works'} in {shown(work.path)}", flush=True)
             settings = _kernel_environment(notebook, work.path, threads)
-            _record(work, notebook.stem, recorded, code, settings["OMP_NUM_THREADS"])
+            _record(work, notebook.stem, recorded, code, settings["OMP_NUM_THREADS"], made_of(notebook, items))
             _execute(notebook, changed, work, settings, quiet, execute, to_html)
         work.publish()
     return target
+
+
+def _refuse_others(folder: Path, notebook: Path, items: Iterable[str], what: str) -> None:
+    """Refuse to replace a run that was made of other files than this one, which has its name."""
+    if others := made_of_others(folder, notebook, items):
+        offer = "rename a parameter file, or give --replace to replace the run"
+        raise BadInput(f"{shown(folder)}: {what}, made of {others}; {offer}")
 
 
 def _check_name(name: str) -> None:
@@ -211,6 +234,8 @@ def _continue_or_clear(
     stale, other_files = _stale(work.path, code), changed_files(work.path)
     trained = any(work.path.rglob("checkpoint*"))
     if again or (again_if_changed and (unlike or stale)) or (other_files and not (trained or unlike)):
+        if trained and not again:
+            print(f"begins anew, because there is an unfinished run {unlike or f'and {stale}'}: {shown(work.path)}")
         work.clear()
     elif unlike:
         raise BadInput(
@@ -257,10 +282,10 @@ def _kernel_environment(notebook: Path, folder: Path, threads: int | None) -> di
     return settings
 
 
-def _record(work: WorkFolder, name: str, params: dict[str, Any], code: str, threads: str) -> None:
+def _record(work: WorkFolder, name: str, params: dict[str, Any], code: str, threads: str, items: str) -> None:
     """Write params.yaml and environment.txt of a new run, or note in those of a continued one what differs today."""
     if not work.resumed:
-        write_record(work.path, name, params, code, threads)
+        write_record(work.path, name, params, code, threads, items)
         return
     now = describe_environment(name, params, code, threads)
     if note := continue_record(work.path / "environment.txt", now):

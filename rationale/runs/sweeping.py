@@ -10,7 +10,7 @@ import signal
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, NamedTuple, TextIO
@@ -20,12 +20,13 @@ from rationale.progress import as_clock, describe_progress, read_progress
 from rationale.runs import warm
 from rationale.runs.by_snakemake import with_snakemake
 from rationale.runs.folder import is_worked_on
-from rationale.runs.pool import Pool
+from rationale.runs.pool import Pool, changes_since, refuse_others
 from rationale.runs.sweeps import Planned, Sweep, notebook_of
 from rationale.runs.workspace import changed_at, lock_file, read_if_there
 
 SECONDS = 1.0  # between two looks at the runs
 LOG_SECONDS = 60.0  # between two reports in a log
+MOST_CHANGES = 5  # that are told before the runs are made again
 LAST_LINES = 12  # of the log of a run that failed
 EXIT = "exit code "  # how the last line of the log of a run that failed begins, see `Pool` and Snakefile
 INTERRUPTED = {str(128 + number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL)}
@@ -34,14 +35,17 @@ INTERRUPTED = {str(128 + number) for number in (signal.SIGINT, signal.SIGTERM, s
 class Status(NamedTuple):
     """The state of a run and, if it is running, what it has reported."""
 
-    state: str  # "to do", "unfinished", "starting", "running", "finished" or "failed"
+    state: str  # "to do", "unfinished", "starting", "running", "finished", "changed" or "failed"
     progress: dict[str, Any]
+    change: str = ""  # since the run was made, so that a sweep makes it again
 
 
-def status(run: Planned, outputs: Path, began: float = 0.0) -> Status:
-    """The state of a run, read from its folder and from its log unless that is older than `began` (in seconds)."""
-    folder, log = run.folder(outputs), run.log(outputs)
-    work = folder.with_name(f"{folder.name}.partial")
+def status(run: Planned, outputs: Path, began: float = 0.0, changes: Mapping[str, str] | None = None) -> Status:
+    """The state of a run, read from its folder and from its log unless that is older than `began` (in seconds).
+
+    `changes` has what had changed then, by the names of finished runs that are to be made again (see `changes_since`).
+    """
+    folder, log, work = run.folder(outputs), run.log(outputs), run.work(outputs)
     if is_worked_on(work):
         return Status("running", read_progress(work))
     code = _exit_code(log) if changed_at(log) >= began else ""
@@ -51,7 +55,9 @@ def status(run: Planned, outputs: Path, began: float = 0.0) -> Status:
     if is_new and max(changed_at(folder / "run.ipynb"), changed_at(folder / ".done")) < began:
         return Status("starting", {})
     if (folder / "run.ipynb").is_file():
-        return Status("finished", {})
+        change = (changes or {}).get(run.name, "")
+        is_old = not began or changed_at(folder / "run.ipynb") < began
+        return Status("changed", {}, change) if change and is_old else Status("finished", {})
     return Status("unfinished" if work.is_dir() else "to do", {})
 
 
@@ -60,7 +66,7 @@ def line(run: Planned, now: Status, outputs: Path, name: str = "") -> str:
 
     `name` is shown instead of the run's own if it is given.
     """
-    text = describe_progress(now.progress) if now.state == "running" else ""
+    text = describe_progress(now.progress) if now.state == "running" else f"({now.change})" * bool(now.change)
     if now.state == "finished":
         text = _scores(run.folder(outputs))
     return f"{now.state:10}  {name or run.name}" + (f"  {text}" if text else "")
@@ -91,7 +97,15 @@ def prepare_for(sweep: str) -> None:
         warm.prepare([notebook_of(sweep)])
 
 
-def execute(sweep: Sweep, path: str, outputs: Path, jobs: int, quiet: bool = False, by_snakemake: bool = False) -> int:
+def execute(
+    sweep: Sweep,
+    path: str,
+    outputs: Path,
+    jobs: int,
+    quiet: bool = False,
+    by_snakemake: bool = False,
+    replace: bool = False,
+) -> int:
     """Make all runs of a sweep that are to be made, then its comparison; return the exit code.
 
     Parameters
@@ -108,33 +122,51 @@ def execute(sweep: Sweep, path: str, outputs: Path, jobs: int, quiet: bool = Fal
         True: show no progress, only what failed.
     by_snakemake : bool
         True: Snakemake starts each run with its command. False: each run is a fork of one process, see `Pool`.
+    replace : bool
+        True: also replace runs with other parameters that were made of other files and have the names of these.
 
     Raises
     ------
     BadInput
-        If another process executes this sweep, or Snakemake is asked for and not installed.
+        If another process executes this sweep, if it would replace runs without `replace`, or if Snakemake is asked for
+        and not installed.
     """
     runs = [*sweep.runs.values(), *([sweep.then] if sweep.then else [])]
     place = runs[0].folder(outputs).parent
     place.mkdir(parents=True, exist_ok=True)
     memory = optional("psutil", "a sweep", "notebooks").virtual_memory().available >> 20
     display, began = _display(sys.stdout, quiet), time.time()
-    look = _now_and_then(lambda: display.show(runs, [status(run, outputs, began) for run in runs], outputs))
+    changes: dict[str, str] = {}
+
+    def states() -> list[Status]:
+        return [status(run, outputs, began, None if run is sweep.then else changes) for run in runs]
+
+    look = _now_and_then(lambda: display.show(runs, states(), outputs))
 
     messages = place / f"{sweep.name}.snakemake.log"
     with _locked(place / f".{sweep.name}.lock", sweep.name) as lock, _signals() as received:
+        if not replace:
+            refuse_others(sweep, outputs)
+        changes |= changes_since(sweep, outputs)
         if not quiet:
             other = f", of Snakemake: {shown(messages)}" if by_snakemake else ""
-            print(f"sweep {sweep.name}: {len(sweep.runs)} runs, {jobs} at once, {memory / 1024:.1f} GB of memory free")
+            what = f"{len(sweep.runs)} runs{' and their comparison' if sweep.then else ''}"
+            print(f"sweep {sweep.name}: {what}, {jobs} at once, {memory / 1024:.1f} GB of memory free")
             print(f"logs: {shown(place)}/<run>.log{other}", flush=True)
+            for name, change in list(changes.items())[:MOST_CHANGES]:
+                print(f"made again, which replaces the finished run: {name} ({change})", flush=True)
+            if len(changes) > MOST_CHANGES:
+                print(f"made again as well: {len(changes) - MOST_CHANGES} other runs", flush=True)
         if by_snakemake:
-            code = with_snakemake(path, not sweep.left_out, outputs, jobs, memory, messages, lock, received, look)
+            code = with_snakemake(
+                path, not sweep.left_out, replace, outputs, jobs, memory, messages, lock, received, look
+            )
             notes = f"Snakemake failed; the last lines of {shown(messages)}:\n{_tail(messages)}" if code else ""
         else:
-            failed = Pool(outputs, jobs, memory, received, look).make(sweep)
+            failed = Pool(outputs, jobs, memory, received, look, replace).make(sweep, changes)
             code = int(bool(failed))
             notes = "\n".join(f"{name} was killed (signal {-end})" for name, end in failed.items() if end < 0)
-    last = [status(run, outputs, began) for run in runs]
+    last = states()
     display.end(runs, last, outputs)
     failed_runs = [run for run, now in zip(runs, last, strict=True) if now.state == "failed"]
     for run in failed_runs:
@@ -239,7 +271,7 @@ class _Log:
         counts = Counter("running" if one.state == "starting" else one.state for one in now)
         if ended:
             counts["not made"] = counts.pop("to do", 0)
-        order = ("running", "finished", "failed", "unfinished", "to do", "not made")
+        order = ("running", "finished", "failed", "changed", "unfinished", "to do", "not made")
         text = ", ".join(f"{counts[state]} {state}" for state in order if counts[state])
         spent = time.monotonic() - self.began
         done = counts["finished"] + counts["failed"] - self.first["finished"] + sum(_share(one) for one in now)

@@ -2,7 +2,7 @@
 
     notebook: 12_train_sst                       # the notebook of all runs
     runs:
-    - sst/full_text.yaml                         # parameter files, below params/,
+    - sst/full_text.yaml                         # parameter files: beside this file or below params/,
     - sst/hardkuma.yaml selection=0.5            # possibly with overrides;
     - run: sst/hardkuma.yaml                     # with a grid: one run per combination of its values,
       grid: {selection: [0.1, 0.2]}              # named hardkuma-selection0.1-..., hardkuma-selection0.2-...
@@ -45,10 +45,11 @@ from rationale.errors import BadInput, shown
 from rationale.runs.cells import defaults, settings_class
 from rationale.runs.fingerprint import NAMING, fingerprint
 from rationale.runs.memory import estimated_mb
+from rationale.runs.origin import OWN, TASKS
 from rationale.runs.parameters import resolve
 from rationale.runs.workspace import notebook_path, root, run_name
 from rationale.runs.yaml_files import as_override, is_override, lines_of, read_file, read_override
-from rationale.settings import Settings, show
+from rationale.settings import Settings, did_you_mean, show
 
 FIELDS = {
     "notebook": str,
@@ -104,6 +105,10 @@ class Planned:
         """The folder of the finished run."""
         return Path(outputs) / self.notebook.stem / self.name
 
+    def work(self, outputs: str | Path) -> Path:
+        """The folder of the run while it is executed."""
+        return Path(outputs) / self.notebook.stem / f"{self.name}.partial"
+
     def log(self, outputs: str | Path) -> Path:
         """The log of the run, beside its folder."""
         return Path(outputs) / self.notebook.stem / f"{self.name}.log"
@@ -157,8 +162,7 @@ def read_sweep(sweep: str | Path, outputs: str | Path = "outputs", wanted: bool 
     place, path = root() / "params" / "sweeps", path_of(sweep)
     fields = _fields(path)
     notebook = notebook_path(fields["notebook"])
-    folder = path.resolve().parent
-    places = [folder.parent, root() / "params", folder]  # of parameter files, the first one that has it
+    places = _places(path, place)
     settings, lines = settings_class(notebook), lines_of(path)
 
     def at(*place: str | int) -> str:
@@ -167,15 +171,23 @@ def read_sweep(sweep: str | Path, outputs: str | Path = "outputs", wanted: bool 
     def of_run(i: int, own: str, name: str) -> str:
         return f"{at('runs', i, 'grid', name)}runs: {own}: grid: "
 
+    def listed(field: str) -> list[str]:
+        return [
+            item
+            for i, text in enumerate(fields.get(field, ()))
+            for item in _items([text], places, f"{at(field, i)}{field}: ")
+        ]
+
     for i, item in enumerate(fields.get("with", ())):
         if is_override(item):
             settings.check(*read_override(item)[1:], f"{at('with', i)}with: ")
     every = [
         _combinations(fields.get("grid", {}), settings, lambda name: f"{at('grid', name)}grid: "),
-        [_items(fields.get("with", []), places)],
+        [listed("with")],
         [[f"seed={seed}"] for seed in fields.get("seeds", ())] or [[]],
     ]
     runs: dict[str, Planned] = {}
+    written: dict[str, list[str]] = {}  # the items of each run, its files as the sweep names them
     for i, entry in enumerate(fields["runs"]):
         here = f"{at('runs', i)}runs: "
         own, grid = _run(entry, here)
@@ -183,16 +195,18 @@ def read_sweep(sweep: str | Path, outputs: str | Path = "outputs", wanted: bool 
         number = len(runs) + len(grids) * math.prod(map(len, every))
         if number > MOST_RUNS:
             raise BadInput(f"{here}{number:,} runs, give at most {MOST_RUNS:,} per sweep")
-        for parts in itertools.product([_items(own.split(), places)], grids, *every):
+        for parts in itertools.product([_items(own.split(), places, here)], grids, *every):
             planned = [item for part in parts for item in part]
-            name = run_name(planned)
+            name, texts = run_name(planned), [*own.split(), *planned[len(parts[0]) :]]
             if name in runs:
-                raise BadInput(f"{here}two runs would be named {name}, give each of them once")
+                raise BadInput(f"{here}{_same_name(name, written[name], texts)}")
+            written[name] = texts
             runs[name] = Planned(notebook, name, planned)
             _check(runs[name], f"{here}{name}: ")
     made = committed_runs() if not wanted and path.resolve().parent == place.resolve() else frozenset()
     kept = {name: run for name, run in runs.items() if f"{notebook.stem}/{name}" in made} or runs
-    then = _then(fields, _items(fields.get("then_params", []), places), path, notebook, list(kept), outputs)
+    where = f"{at('then')}then: " if "then" in fields else ""
+    then = _then(fields, listed("then_params"), path.stem, where, notebook, list(kept), outputs)
     return Sweep(path.stem, kept, then, tuple(name for name in runs if name not in kept))
 
 
@@ -233,6 +247,9 @@ def _fields(path: Path) -> dict[str, Any]:
             }.get(name, "texts, at least one")
             raise BadInput(f"{at}{value} is not accepted, give a list of {wanted}")
         fields[name], where[name] = value, at
+    for seed in fields.get("seeds", ()):
+        if fields["seeds"].count(seed) > 1:
+            raise BadInput(f"{where['seeds']}{seed} is given twice")
     if "then_params" in fields and "then" not in fields:
         raise BadInput(f"{where['then_params']}there is no notebook that they are for, give then")
     for name in ("notebook", "runs"):
@@ -241,13 +258,45 @@ def _fields(path: Path) -> dict[str, Any]:
     return fields
 
 
-def _items(texts: list[str], places: list[Path]) -> list[str]:
-    """Overrides unchanged, and parameter files with their paths below the first of these places that has them."""
+def _places(path: Path, sweeps: Path) -> list[Path]:
+    """Where the parameter files of a sweep are looked for: the nearest place that has one is taken.
+
+    A sweep in `params/sweeps/` means the files in `params/`, also if a sweep beside it has the name of one.
+    """
+    folder, usual = path.resolve().parent, root() / "params"
+    near = [folder.parent, folder] if folder == sweeps.resolve() else [folder, folder.parent]
+    return list(dict.fromkeys([*near, usual]))
+
+
+def _items(texts: list[str], places: list[Path], where: str) -> list[str]:
+    """Overrides unchanged, and parameter files with their paths below the first of these places that has them.
+
+    The message about a file that none of them has begins with `where`.
+    """
 
     def path(text: str) -> Path:
-        return next((place / text for place in places if (place / text).is_file()), places[0] / text)
+        found = next((place / text for place in places if (place / text).exists()), None)
+        if found is None and Path(text).is_absolute():
+            raise BadInput(f"{where}{shown(text)}: no such file")
+        if found is None:
+            near = [place / Path(text).parent for place in places]
+            names = [str(Path(text).with_name(file.name)) for folder in near for file in sorted(folder.glob("*.yaml"))]
+            among = ", ".join(map(shown, places))
+            raise BadInput(f"{where}{shown(text)}: no such file in {among}{did_you_mean(text, names)}")
+        return found
 
     return [text if is_override(text) else str(path(text)) for text in texts]
+
+
+def _same_name(name: str, one: list[str], other: list[str]) -> str:
+    """What is said of two runs that would be named the same, given their items as they are written in the sweep."""
+    unlike = [pair for pair in itertools.zip_longest(one, other, fillvalue="nothing") if pair[0] != pair[1]]
+    if not unlike:
+        return f"two runs would be named {name}, give each of them once"
+    first, second = unlike[0]
+    if is_override(first) or is_override(second) or Path(first).stem != Path(second).stem:
+        return f"two runs would be named {name}: {first} and {second} look the same in a name, change one"
+    return f"{first} and {second} have the same file name; rename one"
 
 
 def _run(entry: str | dict, where: str) -> tuple[str, dict]:
@@ -275,8 +324,10 @@ def _combinations(grid: dict[str, Any], settings: type[Settings], place: Callabl
         if not (isinstance(values, list) and values and all(isinstance(value, SCALARS) for value in values)):
             wanted = "a list of numbers, texts, true, false or null, at least one"
             raise BadInput(f"{where}{name}: {show(values)} is not accepted, give {wanted}")
-        for value in values:
-            settings.check(str(name), value, where)
+        checked = [settings.check(str(name), value, where) for value in values]
+        for i, value in enumerate(checked):
+            if value in checked[:i]:
+                raise BadInput(f"{where}{name}: {show(value)} is given twice")
     number = math.prod(map(len, grid.values()))
     if number > MOST_RUNS:
         raise BadInput(f"{place(next(iter(grid)))}{number:,} combinations, give at most {MOST_RUNS:,}")
@@ -300,19 +351,33 @@ def _check(run: Planned, where: str) -> None:
 
 
 def _then(
-    fields: dict[str, Any], items: list[str], path: Path, trained: Path, names: list[str], outputs: str | Path
+    fields: dict[str, Any],
+    items: list[str],
+    name: str,
+    where: str,
+    trained: Path,
+    names: list[str],
+    outputs: str | Path,
 ) -> Planned | None:
-    """The run of the notebook that compares. It gets the runs' names, and their folder if it has that parameter."""
+    """The run of the notebook that compares. It gets the runs' names, and their folder if it has that parameter.
+
+    Messages begin with `where`.
+    """
     if "then" not in fields:
         return None
     notebook = notebook_path(fields["then"])
     known = defaults(notebook)
     if "runs" not in known:
-        raise BadInput(f"{shown(path)}: then: {notebook.stem} has no parameter `runs`, give a notebook that has it")
+        raise BadInput(f"{where}{notebook.stem} has no parameter `runs`, give a notebook that has it")
+    tasks = TASKS | OWN
+    task = tasks.get(Path(str(known.get("runs_dir", ""))).name)  # of the runs that the notebook reads by default
+    if task and tasks.get(trained.stem, task) != task:
+        read = " or ".join(stem for stem, other in tasks.items() if other == task)
+        raise BadInput(f"{where}{notebook.stem} reads runs of {read}, not of {trained.stem}; give another notebook")
     items = [*items, f"runs={json.dumps(names)}"]
     if "runs_dir" in known:
         folder = root() / outputs / trained.stem
         folder = folder.relative_to(root()) if folder.is_relative_to(root()) else folder
         items.append(f"runs_dir={json.dumps(str(folder))}")
     resolve(notebook, items)
-    return Planned(notebook, path.stem, items)
+    return Planned(notebook, name, items)
