@@ -32,6 +32,7 @@ from pydantic_core.core_schema import no_info_after_validator_function
 from rationale.errors import BadInput, cut
 
 ALONE = {"rules": False}  # context of a validation that does not check the rules between settings
+AS_TEXT = {"null": "None", "true": "True", "false": "False"}  # as a text, if a program has not read it as YAML
 IN_WORDS = {
     int: "a whole number",
     float: "a number",
@@ -253,6 +254,8 @@ class Settings(BaseModel):
             text = f'text "{cut(value)}"' if is_text else cut(show(value), 200)
             offer = f"{accepts(cls, name)}{share_meant(cls, name, value)}"
             meaning = cls.model_fields[name].description
+            if is_text and value in AS_TEXT:  # papermill's -p reads only what Python would
+                meaning += f"; papermill's -p takes {AS_TEXT[value]}, or put {value} in the -f file"
             raise BadInput(f"{where}{name}: {text} is not accepted, give {offer} ({meaning})") from None
 
 

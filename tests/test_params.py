@@ -104,6 +104,25 @@ def test_a_whole_number_is_accepted_for_a_float_and_becomes_one(tmp_path):
     assert type(value) is float and value == 1.0
 
 
+def test_the_folder_of_runs_is_refused_without_their_names_which_would_leave_it_without_effect():
+    readers = [path for path in (root() / "notebooks").glob("*.py") if cells.reads_committed(path)]
+    assert len(readers) >= 6, "all that show the committed results if no runs are named"
+    for path in readers:
+        said = refusal(path, "runs_dir=/elsewhere")
+        wanted = "runs_dir: /elsewhere is not accepted without runs, because the committed results are read then"
+        assert said == f"command line: {wanted}; give the names of its runs too, runs='[...]'", path
+        assert resolve(path, ["runs_dir=/elsewhere", "runs=[a]"])["runs"] == ["a"]
+        usual = resolve(path)["runs_dir"]
+        assert resolve(path, [f"runs_dir={usual}"])["runs"] == []
+
+
+def test_a_text_that_a_program_has_not_read_as_yaml_is_told_the_value_of_papermill(tmp_path):
+    path = notebook(tmp_path)
+    for name, text, meant in (("selection", "null", "None"), ("bucketed", "true", "True")):
+        assert f"papermill's -p takes {meant}, or put {text} in the -f file" in refusal(path, f'{name}="{text}"')
+    assert "papermill" not in refusal(path, 'selection="nul"')
+
+
 def test_null_means_no_constraint_and_an_empty_value_does_not(tmp_path):
     assert resolve(notebook(tmp_path), ["selection=null"])["selection"] is None
     assert resolve(notebook(tmp_path), [file(tmp_path, "selection: null\n")])["selection"] is None

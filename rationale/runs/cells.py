@@ -18,7 +18,7 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError, create_model
 from rationale.errors import BadInput, shown
 from rationale.runs.notebook_text import code_cells, text_of, tree_of
 from rationale.runs.own_parts import OF_FILE, execute_parts
-from rationale.runs.settings import ReadingSettings, TheorySettings
+from rationale.runs.settings import ReadingSettings, TheorySettings, of_named_runs
 from rationale.settings import Settings, accepts, components, did_you_mean, may_be_null, plain_types, setting
 
 
@@ -154,12 +154,16 @@ OWN_TYPES = {"int": int, "float": float, "bool": bool, "str": str, "list": list[
 def with_own(cls: type[Settings], written: Mapping[str, Assignment], where: str) -> type[Settings]:
     """A class of settings with the parameters of its own that a notebook declares in its `parameters` cell.
 
+    In a notebook that reads runs by their names, the folder of the runs is refused without names.
+
     Raises
     ------
     BadInput
         If such a parameter resembles a setting, has no comment, or a type that is not accepted.
     """
     own: dict[str, Any] = {}
+    if {"runs", "runs_dir"} <= written.keys():
+        cls = of_named_runs(cls, written["runs_dir"].value)
     for name, (annotation, _, meaning) in written.items():
         if name in cls.model_fields:
             continue

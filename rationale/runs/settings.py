@@ -1,6 +1,9 @@
 """The settings of notebooks that train nothing: numbers for derivations, and the saved runs that are read."""
 
-from rationale.settings import Settings, setting
+from collections.abc import Iterator
+from functools import cache
+
+from rationale.settings import Refusal, Settings, setting
 
 
 class TheorySettings(Settings):
@@ -19,3 +22,20 @@ class ReadingSettings(Settings):
     run: str = setting("default", "name of the folder of a run")
     runs: list[str] = setting([], "names of the folders of runs")
     runs_dir: str = setting("outputs", "folder that holds the runs")
+
+
+@cache
+def of_named_runs(cls: type[Settings], usual: str) -> type[Settings]:
+    """The class of a notebook that reads the committed results unless runs are named, with a rule about their folder.
+
+    `usual` is the default of `runs_dir`. Another folder would have no effect without names.
+    """
+
+    class NamedRuns(cls):  # type: ignore[misc, valid-type]
+        def refused(self) -> Iterator[Refusal]:
+            why = "without runs, because the committed results are read then"
+            unused = not self.runs and self.runs_dir != usual
+            yield Refusal(unused, "runs_dir", why, "the names of its runs too, runs='[...]'")
+
+    NamedRuns.__name__, NamedRuns.__doc__ = cls.__name__, cls.__doc__
+    return NamedRuns
