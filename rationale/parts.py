@@ -5,6 +5,7 @@ one's own is added by `register`, or by the definition of a class that has a `na
 each part of one's own, so that a run can record it and load the part again.
 """
 
+import inspect
 import os
 import re
 import sys
@@ -109,6 +110,34 @@ def register(name: str, part: Any) -> None:
     given = getattr(part, "__name__", type(part).__name__)
     kinds = "a subclass of Gate, Encoder, Mapping, Pool or Rule, or a Corpus"
     raise BadInput(f"{name}: {given} is no part that can be registered, give {kinds}")
+
+
+def require_method(setting: str, part: type, base: type, method: str) -> None:
+    """Refuse a part of one's own that has only the `method` of its base class, which does nothing.
+
+    Raises
+    ------
+    BadInput
+        The message begins with the setting that chooses the part.
+    """
+    if getattr(part, method) is getattr(base, method):
+        raise BadInput(f"{setting}: {part.__name__} has no method `{method}`")
+
+
+def require_arguments(setting: str, part: type, base: type, described: str, *args: Any, **kwargs: Any) -> None:
+    """Refuse a part of one's own whose `__init__` does not take what the base class's `build` gives it.
+
+    Raises
+    ------
+    BadInput
+        The message begins with the setting that chooses the part, and ends with what is `described`.
+    """
+    if getattr(part, "build", None) and part.build.__func__ is not base.build.__func__:  # type: ignore[attr-defined]
+        return
+    try:
+        inspect.signature(part).bind(*args, **kwargs)
+    except TypeError:
+        raise BadInput(f"{setting}: {part.__name__}.__init__ must take {described}") from None
 
 
 def find_file(name: str) -> Path | None:

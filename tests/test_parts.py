@@ -6,6 +6,7 @@ import sys
 import types
 from pathlib import Path
 from types import SimpleNamespace
+from typing import ClassVar
 
 import pytest
 import torch
@@ -19,7 +20,7 @@ from rationale.data.corpora import corpus_names, find_corpus
 from rationale.data.corpus import Corpus
 from rationale.data.example import Example
 from rationale.data.read import read_extraction
-from rationale.distributions import Bernoulli, StretchedRectified
+from rationale.distributions import Bernoulli, BinaryConcrete, StretchedRectified
 from rationale.errors import BadInput
 from rationale.models import build_extractor
 from rationale.nn import (
@@ -28,11 +29,13 @@ from rationale.nn import (
     MAPPINGS,
     POOLS,
     RULES,
+    Encoder,
     Gate,
     HardKumaGate,
     LSTMEncoder,
     Mapping,
     MaxPool,
+    Pool,
     Rule,
     decide,
 )
@@ -205,6 +208,18 @@ def test_the_gate_of_contributing_has_finite_gradients_and_is_trained(tmp_path):
     assert result.history[-1]["train_loss"] < result.history[0]["train_loss"]
 
 
+def test_the_rule_of_contributing_decides_in_a_run(tmp_path):
+    example = re.search(r"```\n(class Certain.*?)```", (root() / "CONTRIBUTING.md").read_text(), re.S)[1]
+    exec(example, {"Rule": Rule, "__name__": "of_the_reader"})
+    gates = HardKumaGate(4)(torch.randn(2, 3, 4))
+    chosen = decide(gates, "certain", threshold=0.4)
+    assert torch.equal(chosen, (gates.prob_one >= 0.4).float()) and chosen.shape == (2, 3)
+    p = parameters(model="hardkuma", epochs=1, rule="certain", threshold=0.2)
+    rates = training.train_extractor(p, corpus(), "scores", 1, tmp_path).evaluations["test"].metrics
+    assert 0 <= rates["rate_selected"] <= 1
+    assert "budget: 0.2 is not accepted with rule certain" in refusal(resolve, FIRST, ["rule=certain", "budget=0.2"])
+
+
 def gate_of(returned, **attributes):
     """A registered gate with one layer, which returns `returned(raw)`."""
 
@@ -244,6 +259,120 @@ def gate_of(returned, **attributes):
 def test_a_gate_whose_distribution_cannot_be_used_is_refused_before_it_is_trained(returned, attributes, said):
     p = gate_of(returned, **attributes)
     assert f"model: Mine.{said}" in refusal(build_extractor, p, torch.zeros(5, p.embedding_size), "scores", 1)
+
+
+def soft(raw):
+    return StretchedRectified(BinaryConcrete(raw.squeeze(-1), 0.5), 0.0, 1.0)
+
+
+def test_a_gate_that_is_never_shut_is_refused_where_a_rate_is_to_be_held():
+    p = gate_of(soft)
+    vectors = torch.zeros(5, p.embedding_size)
+    said = refusal(build_extractor, p, vectors, "scores", 1)
+    assert said == (
+        "model: Mine is never exactly 0, so no rate below 1 can be held; give a distribution with P(0) > 0, such as "
+        "StretchedRectified with left < 0, or selection=null"
+    )
+    assert p.selection is not None and build_extractor(parameters(model="mine", selection=None), vectors, "scores", 1)
+    said = refusal(build_extractor, parameters(model="mine", selection=None, transitions=0.1), vectors, "scores", 1)
+    assert said.endswith("or transitions=null")
+
+
+class NoOf(Gate):
+    def __init__(self, num_features):
+        super().__init__(num_features, "layer")
+
+
+class NoInit(Gate):
+    def of(self, raw):
+        return Bernoulli(logits=raw.squeeze(-1))
+
+
+class NoLayers(NoInit):
+    def __init__(self, num_features):
+        super().__init__(num_features)
+
+
+class NoSupport(NoInit):
+    stretched = True
+
+    def __init__(self, num_features):
+        super().__init__(num_features, "layer")
+
+
+class OtherArguments(NoInit):
+    def __init__(self, num_features, sharpness):
+        super().__init__(num_features, "layer")
+
+
+class NoStates(Encoder):
+    pass
+
+
+class OtherSizes(LSTMEncoder):
+    def __init__(self, input_size, hidden_size, layers):
+        super().__init__(input_size, hidden_size)
+
+
+class NoState(Pool):
+    pass
+
+
+class TwoSizes(MaxPool):
+    def __init__(self, num_features, other):
+        super().__init__(num_features)
+
+
+class NoDecision(Rule):
+    pass
+
+
+class NoGamma(Mapping):
+    @staticmethod
+    def function(scores, mask=None, dim=-1):
+        return scores.softmax(dim)
+
+
+class NoSetting(Mapping):
+    settings: ClassVar = {"width": "widht"}
+
+    @staticmethod
+    def function(scores, mask=None, gamma=1.0, width=1.0, dim=-1):
+        return scores.softmax(dim)
+
+
+@pytest.mark.parametrize(
+    ("part", "setting", "said"),
+    [
+        (NoOf, "model", "model: NoOf has no method `of`"),
+        (NoInit, "model", 'model: NoInit names no layers; call super().__init__(num_features, "name")'),
+        (NoLayers, "model", 'model: NoLayers names no layers; call super().__init__(num_features, "name")'),
+        (NoSupport, "model", "NoSupport.__init__ must take left and right beside num_features, because `stretched` is"),
+        (OtherArguments, "model", "model: OtherArguments.__init__ must take num_features alone"),
+        (NoStates, "encoder", "encoder: NoStates has no method `forward`"),
+        (OtherSizes, "encoder", "encoder: OtherSizes.__init__ must take input_size and hidden_size alone"),
+        (NoState, "pool", "pool: NoState has no method `forward`"),
+        (TwoSizes, "pool", "pool: TwoSizes.__init__ must take num_features alone"),
+    ],
+)
+def test_a_part_that_lacks_what_it_has_to_define_is_refused_in_one_line(part, setting, said):
+    register("own", type(part.__name__, (part,), {}))
+    p = parameters(**{setting: "own"})
+    assert said in refusal(build_extractor, p, torch.zeros(5, p.embedding_size), "scores", 1)
+
+
+def test_a_rule_without_a_decision_is_refused_with_the_settings():
+    register("own", type("NoDecision", (NoDecision,), {}))
+    said = refusal(resolve, FIRST, ["rule=own"])
+    assert "rule: own is not accepted because NoDecision has no method `decide`; give it one" in said
+
+
+def test_a_mapping_that_does_not_take_its_arguments_is_refused_in_one_line():
+    told = refusal(NoGamma.build, SimpleNamespace(gamma=1.0))
+    form = "accepted: function(scores, mask=None, gamma=..., dim=-1)"
+    assert told == f"model: NoGamma.function has no argument gamma; {form}"
+    told = refusal(NoSetting.build, SimpleNamespace(gamma=1.0))
+    assert told == "model: NoSetting.settings names widht for width, but there is no such setting"
 
 
 def test_an_encoder_that_returns_something_else_is_refused_before_it_is_trained():

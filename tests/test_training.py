@@ -647,6 +647,13 @@ def test_a_dev_loss_that_is_no_number_stops_the_run(tmp_path):
         fit_toy(tmp_path, Pull(), evaluate=lambda: {"task": math.nan})
 
 
+def test_a_smaller_learning_rate_is_offered_unless_the_rate_cannot_move():
+    for rate, hint in ((1.0, "the rate cannot move"), (0.0, "the rate cannot move"), (0.5, "a smaller learning_rate")):
+        with pytest.raises(FloatingPointError, match=hint) as caught:
+            loop._check_finite({"train_loss": math.nan, "train_task": 0.7, "train_rate": rate}, 1)
+        assert ("learning_rate" in str(caught.value)) == (rate == 0.5)
+
+
 def test_gradients_are_clipped(tmp_path, monkeypatch):
     norms, clip = [], nn.utils.clip_grad_norm_
     monkeypatch.setattr(

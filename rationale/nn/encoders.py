@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from rationale.errors import BadInput
 from rationale.nn import fast, fast_reading
 from rationale.nn.rcnn import RCNNCell, scan_both_ways
-from rationale.parts import Table
+from rationale.parts import Table, require_arguments, require_method
 from rationale.settings import OneOf, Settings, setting
 
 CHECKPOINT = "transformer"  # the encoder that reads a checkpoint: a folder, or one with a name on the hub
@@ -132,7 +132,11 @@ def build_encoder(name: str, input_size: int, p: Any) -> Encoder:
     BadInput
         It is an encoder of one's own whose states cannot be used. So this is found before anything is trained.
     """
-    encoder = find_encoder(name).build(input_size, p)
+    kind = find_encoder(name)
+    if name in ENCODERS.files:
+        require_method("encoder", kind, Encoder, "forward")
+        require_arguments("encoder", kind, Encoder, "input_size and hidden_size alone", input_size, 1)
+    encoder = kind.build(input_size, p)
     if name in ENCODERS.files and not encoder.reads_pieces:
         _require_states(encoder, input_size)
     return encoder

@@ -20,7 +20,7 @@ from rationale.distributions.protocol import GateDistribution
 from rationale.distributions.rectified import HardConcrete, HardKuma
 from rationale.errors import BadInput
 from rationale.nn.start import inverse_softplus, widest_shapes
-from rationale.parts import Table
+from rationale.parts import Table, require_arguments, require_method
 from rationale.settings import Settings, setting
 
 
@@ -135,16 +135,46 @@ def build_gate(name: str, num_features: int, p: Any) -> Gate:
     BadInput
         It is a gate of one's own whose distribution cannot be used. So this is found before anything is trained.
     """
+    if name in GATES.files:
+        _require_layers(GATES[name], num_features)
     gate = GATES[name].build(num_features, p)
     if name in GATES.files:
         _require_gates(gate, num_features)
+        _require_zeros(gate, p)
     return gate
+
+
+def _require_layers(cls: type[Gate], num_features: int) -> None:
+    """Refuse a class without `of`, or with an `__init__` that `Gate.build` cannot call or that names no layers."""
+    require_method("model", cls, Gate, "of")
+    if cls.__init__ is Gate.__init__ and cls.build.__func__ is Gate.build.__func__:  # type: ignore[attr-defined]
+        raise BadInput(f'model: {cls.__name__} names no layers; call super().__init__(num_features, "name")')
+    support = {"left": -0.1, "right": 1.1} if cls.stretched else {}
+    described = "left and right beside num_features, because `stretched` is True" if support else "num_features alone"
+    require_arguments("model", cls, Gate, described, num_features, **support)
+
+
+@torch.no_grad()
+def _require_zeros(gate: Gate, p: Any) -> None:
+    """Refuse a gate that is never exactly 0 if a rate is to be held: the logarithm of its rate would have no gradient.
+
+    It is judged by a grid of outputs of its layers.
+    """
+    held = [name for name in ("selection", "transitions") if getattr(p, name, None) is not None]
+    if not held:
+        return
+    outputs = torch.linspace(-8, 8, 17).unsqueeze(-1)
+    if not gate.of(outputs.expand(-1, len(gate.linear()[1]))).prob_zero.any():
+        offer = f"a distribution with P(0) > 0, such as StretchedRectified with left < 0, or {held[0]}=null"
+        raise BadInput(f"model: {type(gate).__name__} is never exactly 0, so no rate below 1 can be held; give {offer}")
 
 
 @torch.no_grad()
 def _require_gates(gate: Gate, num_features: int) -> None:
     """Refuse a gate that does not make one usable distribution of each token, told from two texts of three tokens."""
     told, form = f"model: {type(gate).__name__}", "see `GateDistribution` in rationale/distributions/protocol.py"
+    if not any(isinstance(layer, nn.Linear) for layer in gate.children()):
+        raise BadInput(f'{told} names no layers; call super().__init__(num_features, "name")')
     gates = gate(torch.zeros(2, 3, num_features))
     names = [name for name in vars(GateDistribution) if not name.startswith("_")]
     missing = [name for name in (*GateDistribution.__annotations__, *names) if not hasattr(type(gates), name)]

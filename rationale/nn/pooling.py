@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from rationale.errors import BadInput
-from rationale.parts import Table
+from rationale.parts import Table, require_arguments, require_method
 
 
 class Pool(nn.Module):
@@ -64,6 +64,9 @@ def build_pool(name: str, num_features: int) -> Pool:
         It is a pool of one's own that returns something else than one state per text. So this is found before anything
         is trained.
     """
+    if name in POOLS.files:
+        require_method("pool", POOLS[name], Pool, "forward")
+        require_arguments("pool", POOLS[name], Pool, "num_features alone", num_features)
     pool = POOLS[name](num_features)
     if name in POOLS.files:
         _require_state(pool, num_features)

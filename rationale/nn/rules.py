@@ -24,6 +24,8 @@ class DecisionSettings(Settings):
 
     def refused(self) -> Iterator[Refusal]:
         rule = RULES[self.rule]
+        undecided = rule.decide is Rule.decide
+        yield Refusal(undecided, "rule", f"because {rule.__name__} has no method `decide`", "it one")
         yield Refusal(
             rule.has_budget and self.budget == 1,
             "budget",

@@ -267,8 +267,10 @@ def _train_epoch(
 def _check_finite(row: dict[str, float], epoch: int) -> None:
     if not all(map(math.isfinite, row.values())):
         shown = ", ".join(f"{name} {value:.4g}" for name, value in row.items())
-        hint = "a smaller learning_rate or clip_norm may help"
-        raise FloatingPointError(f"epoch {epoch}: the loss is not a finite number: {shown}; {hint}")
+        hint = "; a smaller learning_rate or clip_norm may help"
+        if math.isfinite(row.get("train_task", math.nan)) and row.get("train_rate") in (0, 1):
+            hint = "; the rate cannot move from there: no gate is ever shut, or none is ever open"
+        raise FloatingPointError(f"epoch {epoch}: the loss is not a finite number: {shown}{hint}")
 
 
 def _report(row: dict, selection: ModelSelection, epochs: int, log) -> None:
