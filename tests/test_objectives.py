@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import re
 from collections.abc import Callable
 from types import SimpleNamespace
 
@@ -782,6 +783,29 @@ def test_a_measurement_that_is_no_number_is_refused_and_changes_nothing(dynamics
     with pytest.raises(ValueError, match="measured rate is nan"):
         constraint.update(torch.tensor(math.nan), 1.0)
     assert all(torch.equal(buffer, before[name]) for name, buffer in constraint.named_buffers())
+
+
+@pytest.mark.parametrize("dynamics", ["signed", "authors"])
+@pytest.mark.parametrize(
+    ("amount", "size"), [(30.0, 1.0), (torch.tensor(30.0), 1.0), (-0.1, 1.0), (33, torch.tensor(32))]
+)
+def test_a_measurement_that_is_no_rate_is_refused_and_changes_nothing(dynamics, amount, size):
+    constraint = Constraint(0.4, dynamics, multiplier=0.5)
+    before = {name: buffer.clone() for name, buffer in constraint.named_buffers()}
+    said = f"amount {float(amount):g} of size {float(size):g} is no rate in [0, 1]; give counts, or a rate with size=1"
+    with pytest.raises(ValueError, match=re.escape(said)):
+        constraint.update(amount, size)
+    assert all(torch.equal(buffer, before[name]) for name, buffer in constraint.named_buffers())
+    constraint.update(1.001, 1.0)  # a rounded 1
+
+
+@pytest.mark.parametrize("dynamics", ["signed", "authors"])
+def test_a_constraint_takes_plain_numbers(dynamics):
+    plain, tensors = (Constraint(0.4, dynamics, multiplier=0.5) for _ in range(2))
+    plain.update(0.6, size=1.0)
+    tensors.update(torch.tensor(0.6, dtype=torch.float64), size=1.0)
+    assert torch.equal(plain.multiplier, tensors.multiplier)
+    assert torch.equal(plain(-0.5, -0.9), tensors(torch.tensor(-0.5), torch.tensor(-0.9)))
 
 
 @pytest.mark.parametrize("dynamics", ["signed", "authors"])

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from rationale.settings import Refusal, Settings, setting
 
 DYNAMICS = ("signed", "authors")
+ROUNDING = 0.01  # by which a measured rate may be outside [0, 1], in half precision
 
 
 class ConstraintSettings(Settings):
@@ -164,7 +165,7 @@ class Constraint(nn.Module):
     Raises
     ------
     ValueError
-        If an argument is outside its range, or if `update` on a CPU is given a measurement that is not finite.
+        If an argument is outside its range, or if `update` on a CPU is given a measurement that is no rate.
 
     Examples
     --------
@@ -259,21 +260,23 @@ class Constraint(nn.Module):
         return (targets * sizes).sum() / sizes.sum() if of_words else targets.mean()
 
     @torch.no_grad()
-    def update(self, amount: Tensor, size: Tensor | float) -> None:
+    def update(self, amount: Tensor | float, size: Tensor | float) -> None:
         """Add one measurement and update the multiplier; does nothing in evaluation mode.
 
-        A measurement that is not a finite number is refused. On a GPU, where asking for it would make every step wait,
-        it counts as equal to the average of those before it.
+        A measurement that is not a finite number is refused, and so is one that is no rate in [0, 1]. On a GPU, where
+        asking would make every step wait, a number that is not finite counts as equal to the average of those before
+        it, and the range is not checked.
 
         Parameters
         ----------
         amount, size : [], size > 0
-            The measured quantities, e.g. the numbers of selected words and of all words. `signed` compares the ratio
-            of their moving sums with the target, which is unbiased from the first step and weights a batch by its
-            size.
+            The measured quantities, e.g. the numbers of selected words and of all words; amount / size is the rate. A
+            rate that is a mean already has the size 1. `signed` compares the ratio of their moving sums with the
+            target, which is unbiased from the first step and weights a batch by its size.
         """
         if not self.training:
             return
+        amount = amount if isinstance(amount, Tensor) else self.gap.new_full((), amount)
         rate = amount.double() / size
         if rate.device.type != "cpu":  # a GPU would have to wait for the answer, at every step
             rate = torch.where(rate.isfinite(), rate, self.gap + self.target)
@@ -282,6 +285,11 @@ class Constraint(nn.Module):
             raise ValueError(
                 f"the measured rate is {rate.item()} ({float(amount)} of {float(size)}), accepted is a finite number; "
                 "the multiplier has not been changed"
+            )
+        elif not (self.per_text or rate >= -ROUNDING) or rate > 1 + ROUNDING:  # short texts lower the amount, see loss
+            raise ValueError(
+                f"amount {float(amount):g} of size {float(size):g} is no rate in [0, 1]; give counts, or a rate with "
+                "size=1; the multiplier has not been changed"
             )
         if self.dynamics == "authors":
             self.gap.lerp_(rate - self.target, 1 - self.smoothing)
@@ -295,7 +303,7 @@ class Constraint(nn.Module):
         gap = self.gap.clamp(-self.largest_gap, self.largest_gap)
         self.multiplier.add_(self.step * gap).clamp_(self.smallest, self.largest)
 
-    def forward(self, log_value: Tensor, log_rest: Tensor, sizes: Tensor | None = None) -> Tensor:
+    def forward(self, log_value: Tensor | float, log_rest: Tensor | float, sizes: Tensor | None = None) -> Tensor:
         """The term to add to the loss, [].
 
         Parameters
@@ -306,6 +314,10 @@ class Constraint(nn.Module):
         sizes : int [B] or None
             With `per_text`, the number of words of each text.
         """
+        log_value, log_rest = (
+            value if isinstance(value, Tensor) else torch.tensor(value, device=self.gap.device)
+            for value in (log_value, log_rest)
+        )
         multiplier, gap = self.multiplier.to(log_value.dtype), self.gap.to(log_value.dtype)
         if self.dynamics == "authors":
             value = log_value.exp()
