@@ -16,6 +16,10 @@ setup: .venv/ready   ## make .venv with everything installed (PYTHON=..., PIP_FL
 
 .venv/ready: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or later is needed, this is %s; try make setup PYTHON=python3.12" % sys.version.split()[0])'
+	@if [ -L .venv ]; then \
+		echo "error: .venv is a link (to $$(readlink .venv)), in which make sets up nothing; remove it, then make setup makes the folder" >&2; \
+		exit 1; \
+	fi
 	$(PYTHON) -m venv .venv
 	sed -e '/^ *--hash/d' -e 's/ *\\$$//' constraints.txt > $(PINS)
 ifdef VERIFY

@@ -4,6 +4,8 @@ import ast
 import json
 import os
 import re
+import shutil
+import subprocess
 import sys
 import tomllib
 from collections import Counter
@@ -417,3 +419,12 @@ def test_the_version_is_the_same_wherever_it_stands() -> None:
     cited = yaml.safe_load((root() / "CITATION.cff").read_text(encoding="utf-8"))
     assert cited["version"] == rationale.__version__ and cited["license"] == project()["license"] == "MIT"
     assert f"## {rationale.__version__}" in (root() / "CHANGELOG.md").read_text(encoding="utf-8")
+
+
+def test_make_says_what_to_do_where_the_environment_is_a_link(tmp_path):
+    for name in ("Makefile", "pyproject.toml", "constraints.txt"):
+        shutil.copy(root() / name, tmp_path)
+    (tmp_path / ".venv").symlink_to(tmp_path / "elsewhere")
+    done = subprocess.run(["make", "setup", f"PYTHON={sys.executable}"], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 2 and "Unable to create" not in done.stderr
+    assert f"error: .venv is a link (to {tmp_path}/elsewhere), in which make sets up nothing; remove it" in done.stderr
