@@ -8,6 +8,7 @@ import torch
 from torch.distributions import Distribution
 
 from rationale.distributions import Bernoulli, HardConcrete, HardKuma
+from rationale.metrics import num_within_budget
 from rationale.nn import GATES, RULES, HardConcreteGate, HardKumaGate, decide, sample, selects, top_k
 
 BASE_MEAN, CONDITIONAL_MEAN, MEAN = 0.3, 0.6, 0.45  # all different, to tell from the result what was used
@@ -184,6 +185,25 @@ def test_of_equal_scores_the_earlier_word_wins():
 def test_a_word_that_is_never_selected_still_comes_before_padding():
     scores = torch.tensor([[-torch.inf, -torch.inf, 0.0]])
     assert top_k(scores, torch.tensor([[True, True, False]]), 1.0).tolist() == [[1, 1, 0]]
+
+
+def test_masked_words_of_every_score_take_no_rank_from_the_words_that_can_be_kept():
+    scores = torch.tensor([[-torch.inf, -torch.inf, 0.0], [torch.inf, -torch.inf, -torch.inf], [torch.nan, 1.0, 2.0]])
+    mask = torch.tensor([[False, True, True]]).expand(3, 3)
+    assert top_k(scores, mask, 1.0).tolist() == [[0, 1, 1]] * 3
+    assert top_k(scores, mask, 0.5).tolist() == [[0, 0, 1], [0, 1, 0], [0, 0, 1]]
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+def test_the_number_of_words_is_that_of_the_blind_baselines_for_all_budgets_in_thousandths(dtype):
+    """In float32, 0.15 of 190 words is more than 28.5, so that 29 words were kept where the baseline kept 28."""
+    lengths = torch.arange(1, 201)
+    for thousandths in range(1, 1001):
+        expected = [max(1, round(thousandths / 1000 * n)) for n in lengths.tolist()]  # Python counts in float64
+        assert num_within_budget(lengths, thousandths / 1000).tolist() == expected, f"budget {thousandths} / 1000"
+    for budget, n in ((0.15, 190), (0.3, 95), (0.35, 90)):
+        num_kept = top_k(torch.zeros(n, dtype=dtype), None, budget).sum(dtype=torch.float64).item()
+        assert num_kept == max(1, round(budget * n)), f"{num_kept} of {n} at {budget}"
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])

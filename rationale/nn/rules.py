@@ -11,6 +11,7 @@ from torch import Tensor
 
 from rationale.distributions.protocol import GateDistribution
 from rationale.distributions.rectified import StretchedRectified
+from rationale.metrics import num_within_budget
 from rationale.parts import Table
 from rationale.settings import OneOf, Refusal, Settings, setting
 
@@ -265,12 +266,13 @@ def top_k(scores: Tensor, mask: Tensor | None, budget: float) -> Tensor:
 
         k_i = max(1, round(budget T_i))
 
-    Among equal scores the earlier token is kept, so exactly k are kept. Source: eq. (R9), notebooks/09_questions.py.
+    Among equal scores the earlier token is kept, so exactly k are kept; see `metrics.num_within_budget`. Source:
+    eq. (R9), notebooks/09_questions.py.
 
     Parameters
     ----------
     scores : [..., T]
-        Any real numbers; the largest are kept. Scores at padding do not matter.
+        Any real numbers, -inf and inf; the largest are kept. Scores at padding do not matter.
     mask : bool [..., T] or None
     budget : float, in (0, 1]
         Share of the tokens to keep.
@@ -295,7 +297,7 @@ def top_k(scores: Tensor, mask: Tensor | None, budget: float) -> Tensor:
     mask = torch.ones_like(scores, dtype=torch.bool) if mask is None else mask
     if mask.shape != scores.shape:
         raise ValueError(f"shapes differ: scores {tuple(scores.shape)}, mask {tuple(mask.shape)}")
-    order = scores.masked_fill(~mask, -torch.inf).argsort(dim=-1, descending=True, stable=True)
-    rank = order.argsort(-1)  # [..., T]: 0 for the largest score
-    k = (budget * mask.sum(-1, keepdim=True)).round().clamp(min=1)
-    return ((rank < k) & mask).to(scores.dtype)
+    order = scores.argsort(dim=-1, descending=True, stable=True)
+    real = mask.gather(-1, order)  # [..., T], the token with the largest score first; padding takes no rank
+    kept = real & (real.long().cumsum(-1) <= num_within_budget(mask.sum(-1, keepdim=True), budget))
+    return torch.zeros_like(mask).scatter(-1, order, kept).to(scores.dtype)
