@@ -111,3 +111,78 @@ def test_the_derivatives_of_the_mean_are_those_of_its_formula_also_where_a_b_is_
                 order = [(i == 0) + (j == 0), (i == 1) + (j == 1)]
                 expected = mp.diff(lambda a, b: b * mp.beta(1 + 1 / a, b), (a, b), tuple(order))
                 assert_close(hessian[i, j], float(expected), rtol=1e-8, what=f"a={a}, b={b}, {i}{j}")
+
+
+def exact_slope(function: str, k: float, a: float, b: float) -> float:
+    """The derivative by k of a function of the law, from its closed form."""
+    k, a, b = mp.mpf(k), mp.mpf(a), mp.mpf(b)
+    rest = -mp.expm1(a * mp.log(k))  # 1 - k^a
+    density = a * b * k ** (a - 1) * rest ** (b - 1)
+    survival = rest**b
+    return float({
+        "cdf": density,
+        "log_cdf": density / -mp.expm1(b * mp.log(rest)),
+        "log_survival": -density / survival,
+        "log_prob": (a - 1) / k - (b - 1) * a * k ** (a - 1) / rest,
+    }[function])  # fmt: skip
+
+
+@pytest.mark.parametrize("function", ["log_prob", "cdf", "log_cdf", "log_survival"])
+@pytest.mark.parametrize("dtype, tolerance", [(torch.float32, 3e-6), (torch.float64, 1e-12)], ids=str)
+def test_the_slope_at_small_values_is_exact_and_not_infinite(function, dtype, tolerance):
+    underflow = torch.finfo(dtype).tiny ** 0.5  # of k^a, for a = 2
+    for k in (1e-37, 1e-30, 1e-20, 1e-19, 1e-10, 0.3, 0.999, 1 - 2**-14):
+        for a, b in ((0.5, 0.5), (0.01, 1.0), (1.0, 3.0), (2.0, 0.2)):
+            for law in (Kumaraswamy, lambda a, b: HardKuma(a, b, left=0.0, right=1.0)):
+                value = torch.tensor(k, dtype=dtype, requires_grad=True)
+                dist = law(torch.tensor(a, dtype=dtype), torch.tensor(b, dtype=dtype))
+                if not hasattr(dist, function):
+                    continue
+                (slope,) = torch.autograd.grad(getattr(dist, function)(value), value)
+                with mp.workdps(200):
+                    expected = exact_slope(function, value.item(), dist.a.item(), dist.b.item())
+                what = f"{type(dist).__name__}({a}, {b}).{function} at {k}"
+                assert_close(slope, expected, rtol=tolerance, atol=underflow, what=what)
+
+
+@pytest.mark.parametrize("left, right", [(None, None), (0.0, 1.0), (0.0, 1.1), (-0.1, 1.0), (-0.1, 1.1)])
+def test_the_log_density_and_the_cdf_of_a_draw_have_finite_gradients_and_never_nan(left, right):
+    """The chain rule multiplies a slope of the order of 1 / k by the derivative of the draw, of the order of k."""
+    for a in (1e-30, 1e-3, 0.01, 0.1, 1.0, 1e2, 1e30):
+        for b in (1e-30, 1e-3, 0.5, 1.0, 1e2, 1e30):
+            torch.manual_seed(0)
+            shapes = [torch.full((300,), shape, requires_grad=True) for shape in (a, b)]
+            law = Kumaraswamy(*shapes) if left is None else HardKuma(*shapes, left, right)
+            draws = law.rsample()
+            for function in ("log_prob", "cdf", "log_cdf", "log_survival"):
+                if not hasattr(law, function):
+                    continue
+                value = getattr(law, function)(draws)
+                slopes = torch.autograd.grad(value.sum(), shapes, retain_graph=True)
+                what = f"{function} at a={a}, b={b}"
+                assert not value.isnan().any() and not any(slope.isnan().any() for slope in slopes), what
+                if 1e-3 <= a <= 1e2 and 1e-3 <= b <= 1e2:
+                    assert value.isfinite().all() and all(slope.isfinite().all() for slope in slopes), what
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_the_gradient_of_the_log_density_of_a_draw_is_that_of_its_closed_form(dtype):
+    """For b = 1, ln f(k) = ln a + (a - 1) ln k and ln k = ln(u) / a, so d/da = 1/a + ln(u) / a^2."""
+    torch.manual_seed(0)
+    a = torch.full((1000,), 0.01, dtype=dtype, requires_grad=True)
+    k = Kumaraswamy(a, 1.0).rsample()
+    (slope,) = torch.autograd.grad(Kumaraswamy(a, 1.0).log_prob(k).sum(), a)
+    inside = k > torch.finfo(dtype).tiny  # a smaller draw is moved there, and stays there
+    expected = 1 / a + k.log() / a
+    assert inside.sum() > 500
+    assert_close(slope[inside].detach(), expected[inside].detach(), rtol=1e-4 if dtype == torch.float32 else 1e-12)
+
+
+@pytest.mark.parametrize("left, right", [(0.0, 1.0), (0.0, 1.1), (-0.1, 1.0), (-0.1, 1.1)])
+def test_the_gradient_at_the_ends_of_the_support_is_zero_and_not_nan(left, right):
+    value = torch.tensor([0.0, 1.0], requires_grad=True)
+    for a, b in ((0.5, 0.5), (100.0, 100.0)):
+        for function in ("log_prob", "cdf"):
+            result = getattr(HardKuma(a, b, left, right), function)(value)
+            (slope,) = torch.autograd.grad(result.masked_fill(result.isinf(), 0.0).sum(), value)
+            assert slope.tolist() == [0, 0], f"{function} of HardKuma({a}, {b}, {left}, {right})"

@@ -13,7 +13,7 @@ import math
 import torch
 from torch import Tensor
 
-from rationale.distributions.numerics import Elementwise, fast_log1mexp_and_odds, log1mexp_and_odds
+from rationale.distributions.numerics import Elementwise, fast_log1mexp_and_odds, log1mexp_and_odds, log_share
 
 
 def _or_zeros(grad: Tensor | None, like: Tensor) -> Tensor:
@@ -89,7 +89,7 @@ class _Draw(Elementwise):
             return None, None, None
         log_s, a, b, draw, c, odds, log_k, k = ctx.saved_tensors
         left, right, *_, rectified = ctx.constants
-        by_k = (grad * (right - left)).mul_(k).div_(a)
+        by_k = (k * (right - left)).div_(a).mul_(grad)  # 0 where k is, also for the largest gradient
         if rectified:
             by_k.mul_((draw * (1 - draw)).sign_())  # 1 for 0 < draw < 1, else 0
         by_c = by_k * odds
@@ -223,8 +223,10 @@ class _HardKumaLogProb(Elementwise):
             one, not_zero = torch.zeros_like(one), inside
         grad_value = None
         if ctx.needs_input_grad[0]:
-            slope = (a * odds).mul_(1 - b).add_(a - 1).div_(value - left)
-            grad_value = slope.mul_(inside).sum_to_size(value.shape)
+            below = value.clamp(*_limits(value, x_zero, x_one)) - left
+            slope = (a * odds).mul_(1 - b).add_(a - 1).mul_(inside).div_(below)
+            largest = torch.finfo(value.dtype).max  # also where the quotient overflows, its product with 0 is 0
+            grad_value = slope.clamp_(-largest, largest).sum_to_size(value.shape)
         grad_a = torch.addcmul(inside, b, not_zero, value=-1).mul_(odds).add_(inside).mul_(x).addcdiv_(inside, a)
         grad_b = (w * not_zero).addcdiv_(inside, b)
         if x_zero is not None:
@@ -241,7 +243,7 @@ class _HardKumaLogProb(Elementwise):
         closed, opened = value <= 0, value >= 1
         inside = value.clamp(*_limits(value, x_zero, x_one))
         below = inside - left
-        x = -torch.log1p(((1 - inside) + (right - 1)) / below)
+        x = log_share(below, (1 - inside) + (right - 1))
         w, odds = log1mexp_and_odds(a * x)
         by_value = torch.where(closed | opened, 0.0, ((1 - b) * a * odds + (a - 1)) / below)
         by_a, by_b = 1 / a + x + (1 - b) * odds * x, 1 / b + w

@@ -183,6 +183,63 @@ def log_sigmoid(x: Tensor) -> Tensor:
     return _LogSigmoid.of(x)
 
 
+class _LogShare(Elementwise):
+    num_inputs = 2
+
+    @staticmethod
+    def forward(below, above):
+        return (above / below).log1p_().neg_()
+
+    @classmethod
+    def fast_backward(cls, ctx, *grads):
+        (grad,), (below, above, _) = grads, ctx.saved_tensors
+        if grad is None:
+            return None, None
+        limit = torch.finfo(below.dtype).max / 4
+        by_above = (-grad / (below + above)).clamp_(-limit, limit)
+        by_below = (by_above * above).neg_().div_(below).clamp_(-limit, limit)
+        return by_below.sum_to_size(below.shape), by_above.sum_to_size(above.shape)
+
+    @classmethod
+    def partials(cls, below, above):
+        total = below + above
+        return [[above / total / below, -1 / total]]
+
+
+def log_share(below: Tensor, above: Tensor) -> Tensor:
+    """ln(below / (below + above)) of two positive numbers, as -log1p(above / below), which keeps its digits near 0.
+
+        d/dbelow = above / (below (below + above))      d/dabove = -1 / (below + above)
+
+    torch's derivative contains (above / below^2) / (1 + above / below), whose numerator overflows in float32 where
+    below < 1e-19. A gradient is limited to a quarter of the largest number of the dtype, so that the sum of the two is
+    finite and its product with 0 is 0.
+    """
+    return _LogShare.of(below, above)
+
+
+class _OneMinusExp(Elementwise):
+    num_inputs = 1
+
+    @staticmethod
+    def forward(x):
+        return x.expm1().neg_()
+
+    @classmethod
+    def fast_backward(cls, ctx, *grads):
+        (grad,), (x, _) = grads, ctx.saved_tensors
+        return (None if grad is None else x.exp().mul_(grad).neg_(),)
+
+    @classmethod
+    def partials(cls, x):
+        return [[-x.exp()]]
+
+
+def one_minus_exp(x: Tensor) -> Tensor:
+    """1 - e^x for x <= 0, with derivative -e^x; torch's derivative of expm1, (e^x - 1) + 1, loses it for large -x."""
+    return _OneMinusExp.of(x)
+
+
 def log_uniform(shape: torch.Size, like: Tensor) -> Tensor:
     """ln u, with u uniform on the whole of (0, 1).
 

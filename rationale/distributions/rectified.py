@@ -17,6 +17,7 @@ from rationale.distributions.numerics import (
     clip_limits,
     in_float64,
     log_uniform,
+    one_minus_exp,
     quadrature_rule,
     widened,
     with_boundary_values,
@@ -219,7 +220,7 @@ class StretchedRectified(Distribution):
     def cdf(self, value: Tensor | float) -> Tensor:
         """P(H <= value), which jumps by P(H = 0) at 0 and by P(H = 1) at 1."""
         value = self._as_value(value)
-        inside = -self._unit_base._log_survival_at(self._at(value)).expm1()
+        inside = one_minus_exp(self._unit_base._log_survival_at(self._at(value)))
         return with_boundary_values(value, inside, torch.where(value < 0, 0.0, self.prob_zero), 1.0)
 
     @widened
