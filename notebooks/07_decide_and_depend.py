@@ -468,7 +468,7 @@ if settles and usual:
     assert later["zero biases"] < later["start at the target"], "from then on, zero biases are nearer"
     assert starts["zero biases"].min() < 0.9 * p.selection < starts["zero biases"][60:].min(), "first past the target"
     swinging = starts["start at the target"][60:]
-    assert swinging.mean() > p.selection and (swinging.diff().sign().diff() != 0).any(), "too high on average, and swings"
+    assert swinging.mean() > p.selection and (swinging.diff().sign().diff() != 0).any(), "too high, and swings"
 
 # %% [markdown]
 # You see that from zero biases the rate first falls past the target and then settles. After about 60 steps, zero biases

@@ -124,6 +124,7 @@ finding = f"The same gates, another rule: from {min(rate.values()):.0%} to {max(
 bars = {"accuracy": list(accuracy.values()), "rate": [rate[name] for name in accuracy]}
 figures.draw_bars([name.replace(" ", "\n", 1) for name in accuracy], bars, ax, title=finding, ylabel="share",
                   fmt="{:.2f}")  # fmt: skip
+ax.set_xlabel("threshold for P(z = 1), or another rule")
 figures.save_figure(fig, folder, "thresholds")
 fig
 
@@ -472,10 +473,9 @@ fifths = ["first fifth", "second", "third", "fourth", "last fifth"]
 kept = pd.DataFrame([shares.tolist() for shares in where.values()], columns=fifths).loc[learned.index]
 bars = {f"other words {how}": kept[learned["mode"] == mode].mean().tolist()
         for mode, how in OF_MODE.items() if (learned["mode"] == mode).any()}  # fmt: skip
-least, most = kept["first fifth"].agg(["min", "max"])
 of_last = pd.DataFrame([shares.tolist() for shares in last_ones.values()], columns=fifths).loc[learned.index].mean()
-finding = (f"{least:.0%} to {most:.0%} of what a model keeps is in the first fifth, and not {of_last.iloc[0]:.0%}"
-           if len(learned) else "No model has a choice")  # fmt: skip
+finding = (f"{kept['first fifth'].mean():.0%} of the kept signals stand in the first fifth; of the last ones it would "
+           f"be {of_last.iloc[0]:.0%}" if len(learned) else "No model has a choice")  # fmt: skip
 figures.draw_bars(fifths, bars | {"as many, the last ones": of_last.fillna(0).tolist()}, ax, title=finding,
                   ylabel="share of the kept signals", fmt="{:.0%}")  # fmt: skip
 figures.save_figure(fig, folder, "positions")
@@ -514,6 +514,7 @@ worst = {mode: min(by_fifth) for mode, by_fifth in single_place.items()}
 finding = f"In the worst fifth, {worst['zero']:.0%} are right (zeros) and {worst['compact']:.0%} (words removed)"
 bars = {f"unselected words {how}": single_place[mode] for mode, how in OF_MODE.items()}
 figures.draw_bars(fifths, bars, ax, title=finding, ylabel="accuracy", fmt="{:.2f}")
+ax.set_yticks([0, 0.25, 0.5, 0.75, 1])
 figures.save_figure(fig, folder, "single_place")
 fig
 
@@ -619,9 +620,11 @@ if settles:
 fig, ax = figures.new_figure(size=(11, 5))
 shares = ", ".join(f"{figures.in_words(name)} {row['signal shown']:.0%}" for name, row in faithful.items())
 finding = f"The word that decides is shown: {shares}"
-bars = {f"{figures.in_words(name)}, top 10 %": list(row.values()) for name, row in faithful.items()}
+bars = {f"{figures.in_words(name)}, top 10 %": [round(value, 2) + 0.0 for value in row.values()]
+        for name, row in faithful.items()}  # fmt: skip
 figures.draw_bars(list(faithful["attention"]), bars, ax, title=finding, ylabel="probability, share of texts",
-                  fmt="{:z.2f}")  # fmt: skip
+                  fmt="{:.2f}")  # fmt: skip
+ax.set_yticks([0, 0.25, 0.5, 0.75, 1])
 figures.save_figure(fig, folder, "attention")
 fig
 
@@ -710,7 +713,8 @@ fig, ax = figures.new_figure(size=(10, 5))
 ours = measured["model"]
 finding = f"Any one signal decides: precision {ours['precision']:.0%}, recall {ours['recall']:.0%}"
 bars = {word: [row[word.lower()] for row in measured.values()] for word in ("precision", "recall", "F1")}
-figures.draw_bars(list(measured), bars, ax, title=finding, ylabel="share of words", fmt="{:.2f}")
+figures.draw_bars(list(measured), bars, ax, title=finding, ylabel="score, from 0 to 1", fmt="{:.2f}")
+ax.set_yticks([0, 0.25, 0.5, 0.75, 1])
 figures.save_figure(fig, folder, "ambiguity")
 fig
 
