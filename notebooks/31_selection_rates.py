@@ -217,8 +217,8 @@ if is_ours and bars:
 # %% [markdown]
 # *Reading*. You see that both models keep more than half of the words that have a sentiment, but less than a fifth of
 # the neutral words. In the paper, HardKuma drops relatively more of the neutral words than the Bernoulli gates do. Here
-# HardKuma keeps slightly fewer words of every kind, because its run also selects a little less text. So these two runs
-# cannot decide whether the kinds of gates differ in this.
+# HardKuma keeps slightly fewer words of every kind, because its run also selects a little less text. So with these two
+# runs, we cannot decide whether the kinds of gates differ in this.
 
 # %% [markdown]
 # ## 4. Did the runs keep to their targets?
@@ -382,11 +382,11 @@ if is_ours:
 
 # %% [markdown]
 # *Reading*. In the first figure, you see that a model which selects more words finds more of those with a sentiment.
-# But from a tenth of the words on, it also selects more words without one. In the second figure, two seeds of Bernoulli
-# gates agree on most of their words at every rate. Two seeds of HardKuma do so from a quarter of the words on, and
-# agree on far fewer at a tenth or less (section 13 says why). The third figure has the two scores over budgets. We want
-# a low sufficiency and a high comprehensiveness. By both scores, the Bernoulli gates are ahead of HardKuma at equal
-# rates.
+# But from a tenth of the words on, it also selects more words without one. In the second figure, you see that two seeds
+# of Bernoulli gates agree on most of their words at every rate. Two seeds of HardKuma do so from a quarter of the words
+# on, and agree on far fewer at a tenth or less (section 13 says why). The third figure has the two scores over budgets.
+# We want a low sufficiency and a high comprehensiveness. By both scores, the Bernoulli gates are ahead of HardKuma at
+# equal rates.
 #
 # How far can you trust these curves? Sufficiency and comprehensiveness are computed with each run's own predictor. It
 # was trained on rationales and has never read a whole text. If a run keeps little, its predictor is bad on whole
