@@ -255,7 +255,7 @@ class Settings(BaseModel):
             offer = f"{accepts(cls, name)}{share_meant(cls, name, value)}"
             meaning = cls.model_fields[name].description
             if is_text and value in AS_TEXT:  # papermill's -p reads only what Python would
-                meaning += f"; papermill's -p takes {AS_TEXT[value]}, or put {value} in the -f file"
+                meaning = f"{meaning}; papermill's -p takes {AS_TEXT[value]}, or put {value} in the -f file"
             raise BadInput(f"{where}{name}: {text} is not accepted, give {offer} ({meaning})") from None
 
 

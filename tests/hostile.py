@@ -62,6 +62,13 @@ SWEEPS: dict[str, bytes] = {
     name: text.replace("NOTEBOOK", "{place}/good.py").encode()
     for name, text in {
         "good": "notebook: NOTEBOOK\nruns: [a.yaml]\n",
+        "a_file_that_is_not_there": "notebook: NOTEBOOK\nruns: [nothing.yaml]\n",
+        "a_file_with_a_long_name": "notebook: NOTEBOOK\nruns: [" + "x" * 5000 + "]\n",
+        "a_file_of_a_long_folder": "notebook: NOTEBOOK\nruns: [" + "x" * 5000 + "/a.yaml]\n",
+        "a_folder_as_a_file": "notebook: NOTEBOOK\nruns: [sweeps]\n",
+        "two_files_of_one_name": "notebook: NOTEBOOK\nruns: [a.yaml, ../params/a.yaml]\n",
+        "seeds_with_a_value_twice": "notebook: NOTEBOOK\nruns: [a.yaml]\nseeds: [1, 1]\n",
+        "a_comparison_of_other_runs": "notebook: 10_first_rationale\nruns: [seed=2]\nthen: 31_selection_rates\n",
         "no_runs": "notebook: NOTEBOOK\nruns: []\n",
         "mapping_of_runs": "notebook: NOTEBOOK\nruns: {a.yaml: 1}\n",
         "null_runs": "notebook: NOTEBOOK\nruns: null\n",

@@ -33,15 +33,17 @@ import hashlib
 import itertools
 import json
 import math
+import os
 import shlex
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
-from rationale.errors import BadInput, shown
+from rationale.errors import BadInput, cut, shown
 from rationale.runs.cells import defaults, settings_class
 from rationale.runs.fingerprint import NAMING, fingerprint
 from rationale.runs.memory import estimated_mb
@@ -275,14 +277,16 @@ def _items(texts: list[str], places: list[Path], where: str) -> list[str]:
     """
 
     def path(text: str) -> Path:
-        found = next((place / text for place in places if (place / text).exists()), None)
+        found = next((place / text for place in places if os.path.lexists(place / text)), None)
         if found is None and Path(text).is_absolute():
-            raise BadInput(f"{where}{shown(text)}: no such file")
+            raise BadInput(f"{where}{cut(shown(text))}: no such file")
         if found is None:
-            near = [place / Path(text).parent for place in places]
-            names = [str(Path(text).with_name(file.name)) for folder in near for file in sorted(folder.glob("*.yaml"))]
+            names: list[str] = []
+            with suppress(OSError, ValueError):  # of what cannot be a path
+                near = (place / Path(text).parent for place in places)
+                names = [str(Path(text).with_name(file.name)) for folder in near for file in folder.glob("*.yaml")]
             among = ", ".join(map(shown, places))
-            raise BadInput(f"{where}{shown(text)}: no such file in {among}{did_you_mean(text, names)}")
+            raise BadInput(f"{where}{cut(shown(text))}: no such file in {among}{did_you_mean(text, names)}")
         return found
 
     return [text if is_override(text) else str(path(text)) for text in texts]
