@@ -39,7 +39,8 @@ def expected_log_rest(p: Tensor, q: Tensor, power: Tensor) -> Tensor:
     The trapezoidal rule in w = logit X, in which both the density and ln(1 - X^power) are smooth on the scale of 1,
     also where the latter bends, at w = 0 and, for power > 1, at w = ln power. Beyond the bends and the bulk of the
     density, the nodes move apart exponentially (w = s + e^(s - s_1) - e^(s_0 - s)), because a tail with a small p or q
-    is long. The relative error is about 1e-13 for p, q, power in [1e-6, 1e6].
+    is long. For p, q, power in [1e-6, 1e6], the relative error is about 1e-13; 2e-12 was the largest that we measured,
+    of a result of 1e-53.
     """
 
     def integral(p, q, power):
@@ -47,8 +48,8 @@ def expected_log_rest(p: Tensor, q: Tensor, power: Tensor) -> Tensor:
             centre, scale = (p / q).log(), (1 / p + 1 / q).sqrt().clamp(max=1)
             low = (centre.clamp(min=0) / scale).clamp(max=45) + 3  # distance of the outermost bend, or of the bulk
             high = ((power.log().clamp(min=0) - centre).clamp(min=0) / scale).clamp(max=45) + 3
-            start = -low - (45 / (p * scale)).log1p()
-            end = high + (45 / (q * scale)).log1p()
+            start = -low - (10 + 45 / (p * scale)).log1p()  # 10 standard deviations, or until e^-45 is left of a tail
+            end = high + (10 + 45 / (q * scale)).log1p()
             share = torch.linspace(0, 1, 257, dtype=p.dtype, device=p.device).view([-1] + [1] * p.ndim)
             s = start + (end - start) * share
             to_right, to_left = (s - high).exp(), (-s - low).exp()
