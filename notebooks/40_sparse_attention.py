@@ -410,6 +410,10 @@ figures.show(fig)
 # second panel, zeros appear when $\alpha > 1$. A small $\gamma$ has the same effect on their number as a large
 # $\alpha$. The two differ in the weights that remain, because $\alpha$ decides how these weights depend on the scores.
 #
+# We accept $\alpha$ from 1 to 4. The bracket in (A6) is a difference with an error of about $10^{-16}$, and a weight
+# is its root of order $\alpha - 1$. Up to $\alpha = 2$ the root does not enlarge this error. At $\alpha = 4$ a weight
+# near 0 can be wrong by $10^{-5}$, and beyond it the error grows quickly.
+#
 # We can also learn $\alpha$, because the map is differentiable in it. Let $s_i = y_i^{2-\alpha}$ on the support and 0
 # elsewhere. We differentiate (A6). When a score or $\alpha$ changes, $u$ changes too, so that the sum of the
 # weights stays 1. We get
@@ -605,6 +609,11 @@ figures.show(fig)
 # section 9,
 #
 # $$J = 0 \iff \text{the support is a single group}. \tag{A10}$$
+#
+# There is one exception. Two neighbouring groups of fusedmax may have exactly the same weight. The map has a kink
+# there, and $J$ is not defined. The function `has_zero_jacobian` reads the groups off the weights, so it takes the two
+# for one. Autograd keeps them apart, so its gradient, which is the derivative on one side of the kink, is not 0. Such
+# scores are rare, unless they are rounded.
 #
 # If a map has put all weight on a wrong word, no gradient can correct it. If you choose a larger $\gamma$, the weights
 # are more even and fewer rows put all weight on one word. (For fusedmax, do not choose $\gamma$ too large. By (A9),

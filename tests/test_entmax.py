@@ -2,6 +2,7 @@
 
 import functools
 
+import mpmath as mp
 import pytest
 import torch
 from torch import nn
@@ -74,6 +75,28 @@ def test_the_conditions_of_optimality_hold(alpha, gamma):
     assert (slope.where(y > 0, level) - level).abs().max() < 1e-9, "equal on the support"
     assert (slope <= level + 1e-9).all(), "no weight of 0 would rather be positive"
     torch.testing.assert_close(y.sum(-1), torch.ones(100, dtype=torch.float64), atol=1e-13, rtol=0)
+
+
+def exact_pair(lead: float, alpha: float) -> float:
+    """The weight y of the smaller of two scores, (1 - y)^a - y^a = a lead with a = alpha - 1, by bisection."""
+    with mp.workdps(60):
+        a, low, high = mp.mpf(alpha) - 1, mp.mpf(0), mp.mpf(1) / 2
+        for _ in range(190):
+            middle = (low + high) / 2
+            low, high = (low, middle) if (1 - middle) ** a - middle**a < a * lead else (middle, high)
+        return float(low)
+
+
+@pytest.mark.parametrize("alpha, error", [(1.5, 1e-15), (2.0, 1e-15), (2.5, 2e-10), (3.0, 1e-7), (4.0, 2e-5)])
+def test_weights_have_the_digits_that_are_promised_also_where_one_has_just_left_zero(alpha, error):
+    torch.manual_seed(0)
+    leads = (1 - 10 ** -torch.linspace(0.01, 15.5, 60, dtype=torch.float64)) / (alpha - 1)
+    y = entmax(torch.stack([torch.zeros_like(leads), -leads], -1), alpha=alpha)
+    exact = torch.tensor([exact_pair(lead, alpha) for lead in leads.tolist()], dtype=torch.float64)
+    assert (y[:, 1] - exact).abs().max() <= error and (y[:, 0] - (1 - exact)).abs().max() <= error
+    single = torch.stack([torch.zeros_like(leads), -leads], -1).float().requires_grad_()
+    (slope,) = torch.autograd.grad(entmax(single, alpha=alpha)[:, 0].sum(), single)
+    assert slope.isfinite().all()
 
 
 @pytest.mark.parametrize("alpha", [1.0, 1.000001, 1.05, 1.5, 1.9, 2.3])

@@ -283,6 +283,21 @@ def test_a_row_is_settled_where_its_jacobian_is_zero(name, scale, ties):
         assert 0.3 < some < 1 + ties, "scores far apart decide most rows; without ties, not all"
 
 
+def test_two_groups_of_fusedmax_with_the_same_weight_are_taken_for_one_at_a_kink():
+    """The mapping has no Jacobian there: the scores have one slope if the groups part, and none if they fuse."""
+    x = torch.tensor([-0.3, 0.3, 0, 0, 0.3, -0.45, -0.15, -0.3], requires_grad=True)
+    y = fusedmax(x, lam=0.1)
+    assert y.tolist() == [0, 0.25, 0.25, 0.25, 0.25, 0, 0, 0]
+    assert has_zero_jacobian(y.detach(), "fusedmax", lam=0.1)
+    (slope,) = torch.autograd.grad(y[1], x)
+    assert slope.abs().max() > 0.5, "autograd keeps the groups apart"
+    fused = x.detach().clone()
+    fused[1] -= 0.01  # the first of the four words can no longer part from its neighbour
+    fused.requires_grad_()
+    y = fusedmax(fused, lam=0.1)
+    assert has_zero_jacobian(y.detach(), "fusedmax", lam=0.1).item() == (torch.autograd.grad(y[1], fused)[0] == 0).all()
+
+
 def test_without_a_price_equal_weights_are_no_group_and_nothing_is_dead():
     x = torch.ones(2, 3, dtype=torch.float64, requires_grad=True)
     for name, mapping in {"fusedmax": fusedmax, "oscarmax": oscarmax}.items():
@@ -412,6 +427,8 @@ def test_scores_of_nan_and_inf_are_refused_or_give_nan_unless_they_are_masked(na
         (lambda x: sparsemax(x, dim=2), "dim: got 2"),
         (lambda x: entmax(x, alpha=0.9), "alpha: got 0.9"),
         (lambda x: entmax(x, alpha=torch.tensor(0.5)), "alpha: got 0.5"),
+        (lambda x: entmax(x, alpha=20), r"alpha: got 20, accepted is a number in \[1, 4\]"),
+        (lambda x: entmax(x, alpha=torch.tensor(4.5)), r"alpha: got 4.5, accepted are numbers in \[1, 4\]"),
         (lambda x: entmax(x, alpha=torch.full((3,), 1.5)), "alpha: got shape .* one number per row"),
     ],
 )

@@ -18,7 +18,7 @@ class MappingSettings(Settings):
     gamma: float = setting(1.0, "strength of the regularisation of attention; large = flat", "(0, inf)")
     lam: float = setting(0.1, "price of steps between weights (fusedmax), of larger weights (oscarmax)", "[0, inf)")
     power: float = setting(1.5, "norm p of sq_pnorm_max", "(1, 2]")
-    alpha: float = setting(1.5, "sparsity of entmax: 1 = softmax, 2 = sparsemax", "[1, inf)")
+    alpha: float = setting(1.5, "sparsity of entmax: 1 = softmax, 2 = sparsemax", "[1, 4]")
     learned_alpha: bool = setting(False, "alpha of entmax is learned, in (1, 2); it starts at the setting alpha")
 
     def refused(self) -> Iterator[Refusal]:
@@ -137,6 +137,10 @@ def has_zero_jacobian(weights: Tensor, mapping: str, lam: float = 0.0) -> Tensor
         equal neighbours (fusedmax)
 
     Such a row cannot change, because its scores have gradient 0. Source: eq. (A10), notebooks/40_sparse_attention.py.
+
+    The groups are read off the weights. With fusedmax, two neighbouring groups may have exactly the same weight, where
+    the mapping has a kink and no Jacobian. There the result is True, although the gradient of autograd, which is the
+    derivative on one side of the kink, is not 0.
 
     Parameters
     ----------
