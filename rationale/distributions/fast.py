@@ -89,7 +89,7 @@ class _Draw(Elementwise):
             return None, None, None
         log_s, a, b, draw, c, odds, log_k, k = ctx.saved_tensors
         left, right, *_, rectified = ctx.constants
-        by_k = (k * (right - left)).div_(a).mul_(grad)  # 0 where k is, also for the largest gradient
+        by_k = (grad * k).mul_(right - left).div_(a)  # in this order, 0 where k is, also for the largest gradient
         if rectified:
             by_k.mul_((draw * (1 - draw)).sign_())  # 1 for 0 < draw < 1, else 0
         by_c = by_k * odds
@@ -224,7 +224,7 @@ class _HardKumaLogProb(Elementwise):
         grad_value = None
         if ctx.needs_input_grad[0]:
             below = value.clamp(*_limits(value, x_zero, x_one)) - left
-            slope = (a * odds).mul_(1 - b).add_(a - 1).mul_(inside).div_(below)
+            slope = (inside * (a * odds).mul_(1 - b).add_(a - 1)).div_(below)
             largest = torch.finfo(value.dtype).max  # also where the quotient overflows, its product with 0 is 0
             grad_value = slope.clamp_(-largest, largest).sum_to_size(value.shape)
         grad_a = torch.addcmul(inside, b, not_zero, value=-1).mul_(odds).add_(inside).mul_(x).addcdiv_(inside, a)

@@ -228,7 +228,7 @@ class _OneMinusExp(Elementwise):
     @classmethod
     def fast_backward(cls, ctx, *grads):
         (grad,), (x, _) = grads, ctx.saved_tensors
-        return (None if grad is None else x.exp().mul_(grad).neg_(),)
+        return (None if grad is None else -grad * x.exp(),)
 
     @classmethod
     def partials(cls, x):
