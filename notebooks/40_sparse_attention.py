@@ -406,9 +406,10 @@ figures.show(fig)
 # %% [markdown]
 # The first panel shows how $\alpha$ changes the curve. At $\alpha = 1$ it is the curve of softmax, which comes near 1
 # but never reaches it. For $\alpha$ between 1 and 2 it is a smooth curve that reaches 1. At $\alpha = 2$ it is the
-# straight line of sparsemax. At $\alpha = 4$ it is steepest in the middle, and its slope jumps to 0 where it reaches 0 and 1. In the
-# second panel, zeros appear when $\alpha > 1$. A small $\gamma$ has the same effect on their number as a large
-# $\alpha$. The two differ in the weights that remain, because $\alpha$ decides how these weights depend on the scores.
+# straight line of sparsemax. At $\alpha = 4$ it is steepest in the middle, and its slope jumps to 0 where it reaches 0
+# and 1. In the second panel, zeros appear when $\alpha > 1$. A small $\gamma$ has the same effect on their number as a
+# large $\alpha$. The two differ in the weights that remain, because $\alpha$ decides how these weights depend on the
+# scores.
 #
 # We accept $\alpha$ from 1 to 4. The bracket in (A6) is a difference with an error of about $10^{-16}$, and a weight
 # is its root of order $\alpha - 1$. Up to $\alpha = 2$ the root does not enlarge this error. At $\alpha = 4$ a weight
