@@ -613,13 +613,16 @@ if len(alone):
 else:
     print("You see no table here, because none of these runs is on SST.")
 
-# %% tags=["figure"]
+# %%
 if by_layer:
-    fig, ax = figures.new_figure(size=(9, 4.6))
     shares = {probe: layers["kept"] for probe, layers in by_layer.items()}
     told = max(shares, key=lambda probe: (probe.startswith(figures.in_words("states")), probe))  # of the largest margin
     of_states, place = shares[told], int(shares[told].idxmin())
     layer = "the last layer" if place == len(of_states) - 1 else f"layer {place}"
+
+# %% tags=["figure"]
+if by_layer:
+    fig, ax = figures.new_figure(size=(9, 4.6))
     about = told.replace(", margin", " with a margin of")
     title = f"The {about} keeps least in {layer}: {of_states[place]:.0%}"
     figures.draw_lines(range(len(of_states)), shares, ax, title=title,

@@ -971,6 +971,9 @@ measures = {"rate_selected": "selected", "accuracy": "accuracy", "accuracy_std":
             "word_precision": "precision", "agreement": "agreement", "count_tells": "told by the number",
             "answer_share": "floor"}  # fmt: skip
 apart = controls.differences(four, committed.read_by_text())
+of_gates = apart[apart["what"].str.startswith("gates")]
+leads = sorted(of_gates["points"])
+is_ahead = len(leads) > 0 and of_gates["low"].min() > 0
 shown = four[["target", "control", "gate", "price", *measures, "seeds"]].rename(columns=measures)
 shown = shown.assign(price=[f"{price:g}" if price else "" for price in shown["price"]])
 if len(four):
@@ -983,9 +986,6 @@ if len(four):
     fig, ax = figures.new_figure(size=(10, 5.2))
     lines = {f"{gate}, {control}": part[["rate_selected", "accuracy", "accuracy_std"]].fillna(0).to_numpy().tolist()
              for (gate, control), part in four.groupby(["gate", "control"])}  # fmt: skip
-    of_gates = apart[apart["what"].str.startswith("gates")]
-    leads = sorted(of_gates["points"])
-    is_ahead = len(leads) > 0 and of_gates["low"].min() > 0
     title = "Accuracy by gate and control, everything else alike"
     if is_ahead:
         title = f"With the same control, HardKuma is ahead by {leads[0]:.1f} to {leads[-1]:.1f} points"
