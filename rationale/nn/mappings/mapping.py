@@ -85,12 +85,12 @@ class Mapping(nn.Module):
         for name, key in cls.settings.items():
             if not hasattr(p, key):
                 raise BadInput(f"model: {cls.__name__}.settings names {key} for {name}, but there is no such setting")
-        taken = inspect.signature(cls.function).parameters if hasattr(cls, "function") else ("gamma", *cls.settings)
-        if missing := [name for name in ("gamma", *cls.settings) if name not in taken]:
-            form = (
-                f"function(scores, mask=None, {', '.join(f'{name}=...' for name in ('gamma', *cls.settings))}, dim=-1)"
-            )
-            raise BadInput(f"model: {cls.__name__}.function has no argument {missing[0]}; accepted: {form}")
+        given = ("gamma", *cls.settings)
+        if hasattr(cls, "function"):  # without one, `__init__` says so
+            taken = inspect.signature(cls.function).parameters.keys() | inspect.signature(cls).parameters.keys()
+            if missing := [name for name in given if name not in taken]:
+                form = f"function(scores, mask=None, {', '.join(f'{name}=...' for name in given)}, dim=-1)"
+                raise BadInput(f"model: {cls.__name__}.function has no argument {missing[0]}; accepted: {form}")
         return cls(gamma=p.gamma, **{name: getattr(p, key) for name, key in cls.settings.items()})
 
     def arguments(self) -> dict[str, Any]:
