@@ -74,7 +74,7 @@ TAMPERED = [  # notebook; what must fail: the results that are changed, v -> tim
         "points at 10 %": (f"{RATE} and target == 0.1", 1, 0.1),
     }),
     ("31_selection_rates", {
-        "share a range": (f"{SELECTED} 'bernoulli'", -0.01, 1),
+        "the lines cross": (f"{SELECTED} 'bernoulli'", -0.01, 1),
         "(R16)": ("metric == 'count_tells'", 0, 0),
         "no more words are kept": ("metric == 'selected_0'", 1, 9999),
     }),
