@@ -117,9 +117,10 @@ for (task, corpus, pair), table in tables.items():
 
 # %% [markdown]
 # *Reading* (one seed per row, except for oscarmax from French, which has four, and for fusedmax on e-mails, which has
-# three). The differences here are larger than in the paper. With the paper's `gamma` of 1, every sparse map but one is three to six BLEU points behind softmax on
-# captions, while in the paper all maps are within one point. The exception is sparsemax from French, which is much
-# further behind. In the picture of section 3, its attention never leaves the first words of the source.
+# three). The differences here are larger than in the paper. With the paper's `gamma` of 1, every sparse map but one is
+# three to six BLEU points behind softmax on captions, while in the paper all maps are within one point. The exception
+# is sparsemax from French, which is much further behind. In the picture of section 3, its attention never leaves the
+# first words of the source.
 #
 # Why? Our explanation is this. We think that with a `gamma` of 1 many rows become one-hot early in training, and the
 # Jacobian of a one-hot row is 0 ((A10), `40_sparse_attention`). Once a sparse map has put all weight on one word, no
@@ -219,8 +220,8 @@ for names in together.values():
 
 # %% [markdown]
 # In Figure 1 of Niculae and Blondel, fusedmax gives one weight to whole segments of a sentence that is summarised. Is
-# it so for our e-mails? *Share of segments* is the share of the attended words whose weight is that of a neighbour, over
-# all words that the model wrote for the test texts. If a word is attended to alone, it does not count.
+# it so for our e-mails? *Share of segments* is the share of the attended words whose weight is that of a neighbour,
+# over all words that the model wrote for the test texts. If a word is attended to alone, it does not count.
 
 # %%
 of_mails = results.query("corpus == 'aeslc' and model == 'fusedmax' and split == 'test'")
