@@ -221,7 +221,8 @@ for names in together.values():
 # %% [markdown]
 # In Figure 1 of Niculae and Blondel, fusedmax gives one weight to whole segments of a sentence that is summarised. Is
 # it so for our e-mails? *Share of segments* is the share of the attended words whose weight is that of a neighbour,
-# over all words that the model wrote for the test texts. If a word is attended to alone, it does not count.
+# over all words that the model wrote for the test texts. Where all attention is on a single word, this word belongs to
+# no segment. (A row whose weights are all equal does not count.)
 
 # %%
 of_mails = results.query("corpus == 'aeslc' and model == 'fusedmax' and split == 'test'")
