@@ -596,8 +596,7 @@ def show_layers(rows, scores, name):
     tables, probes = {}, rows[rows["model"].isin(PROBE_TARGETS)]
     for about, part in probes.groupby(["model", probes["settings"].map(margin_in_words), "corpus"]):
         means, count = part.groupby("metric")["value"].mean(), part["run"].nunique()
-        layers = range(means.index.str.fullmatch(r"kept_\d+").sum())
-        table = pd.DataFrame({score: [means.get(f"{score}_{k}") for k in layers] for score in scores}).dropna()
+        table = pd.DataFrame({score: [means.get(f"{score}_{k}") for k in range(99)] for score in scores}).dropna()
         probe = figures.in_words(", ".join(about[: 2 + (probes["corpus"].nunique() > 1)]))
         print(f"Here are the layers of the {probe} ({'one probe' if count == 1 else f'mean of {count} probes'}):")
         export.table(table.rename_axis("layer").reset_index(), f"{name}_{len(tables) + 1}")

@@ -131,7 +131,7 @@ def continue_record(path: Path, now: str) -> str:
     there = {name: re.findall(rf"^{re.escape(name)}: (.*)$", text, re.M) for name in here}
     if any(len(values) != 1 for values in there.values()) or "\ufffd" in text:
         read = re.findall(r"^(?:read: \d+ [0-9a-f]{64} |revision of |made of: )[^\ufffd\n]+\n", text, re.M)
-        write_text(path, now + "".join(read))
+        write_text(path, now + "".join(line for line in read if line not in now))
         return f"{shown(path)} is damaged: it was written anew"
     unlike = [name for name in here if name != "started" and here[name] != there[name][0]]
     lines = [f"continued with {name}: {here[name]}\n" for name in unlike]

@@ -38,7 +38,7 @@ from rationale.runs.record import (
 )
 from rationale.runs.saving import engine
 from rationale.runs.watch import BesideBars, progress_shown
-from rationale.runs.workspace import is_file, notebook_path, root, run_name
+from rationale.runs.workspace import is_file, notebook_path, read_if_there, root, run_name
 from rationale.runs.yaml_files import is_override
 
 LONGEST_NAME = 200  # bytes; file systems allow 255, and the names of working folders are longer
@@ -287,9 +287,11 @@ def _record(work: WorkFolder, name: str, params: dict[str, Any], code: str, thre
     if not work.resumed:
         write_record(work.path, name, params, code, threads, items)
         return
-    now = describe_environment(name, params, code, threads)
-    if note := continue_record(work.path / "environment.txt", now):
+    record = work.path / "environment.txt"
+    if note := continue_record(record, describe_environment(name, params, code, threads)):
         print(f"note: {note}", flush=True)
+    if not re.search("^made of: ", text := read_if_there(record), re.M):  # lost with a damaged file
+        write_text(record, text + items)
 
 
 def _run_cells(
