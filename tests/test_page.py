@@ -107,6 +107,12 @@ def test_names_of_functions_stand_apart_and_relations_are_operators():
     assert all(f"<mo>{sign}</mo>" in shown for sign in "∼⟺′") and "~" not in shown
 
 
+def test_the_bars_of_a_norm_have_one_height_and_those_that_are_asked_to_grow_do():
+    shown = formula(r"\tfrac12\lVert y - x\rVert^2 + \lambda \sum_i \lvert y_i\rvert")
+    assert shown.count('<mo stretchy="false">‖</mo>') == 2 and shown.count('<mo stretchy="false">|</mo>') == 2, shown
+    assert 'stretchy="true"' in formula(r"\left| \frac12 \right|"), "written with left and right"
+
+
 def test_a_formula_that_cannot_be_converted_is_shown_as_written():
     assert formula(r"\begin{foo}<b>") == r"<code>\begin{foo}&lt;b&gt;</code>"
     assert "<img" not in formula(rf"\text{{{HOSTILE}}}") and "<b>" not in formula(r"\text{<b>}")

@@ -26,6 +26,7 @@ TAG = re.compile(r"\s*\\tag\{(\w+)\}")
 WIDE_SPACE = re.compile(r"\s*\\q?quad(?![A-Za-z])")
 KNOWN_OTHERWISE = {r"\arg": r"\operatorname{arg}", r"\lvert": "|", r"\rvert": "|"}  # to latex2mathml
 OPERATORS = {"~": "∼", "⟺": "⟺", "′": "′"}  # which latex2mathml takes for letters, and their signs
+BARS = ("|", "‖")
 SCRIPTS = {"msub", "msup", "msubsup"}
 OPERANDS = {
     "mi",
@@ -266,6 +267,8 @@ def _mended(tree: ElementTree.Element) -> str:
         element.tag = element.tag.removeprefix(f"{{{NAMESPACE}}}")
         if element.tag == "mi" and element.text in OPERATORS:
             element.tag, element.text = "mo", OPERATORS[element.text]
+        if element.tag == "mo" and element.text in BARS and not element.attrib:
+            element.set("stretchy", "false")  # else the bar before a norm grows with its row, and that behind does not
     for row in list(tree.iter("mrow")):
         for left, right in reversed(list(itertools.pairwise(row))):
             if (_is_function(left) or _is_function(right)) and {left.tag, right.tag} <= OPERANDS:
