@@ -113,7 +113,7 @@ def continue_record(path: Path, now: str) -> str:
     """Bring `environment.txt` up to date for a run that is continued.
 
     A line `continued with name: value` is added for what is different now. A damaged file, in which a line is missing,
-    is written anew, and keeps only its lines about what was read and of what the run was made.
+    is written anew, and keeps only its lines about what was read.
 
     Parameters
     ----------
@@ -130,8 +130,8 @@ def continue_record(path: Path, now: str) -> str:
     here = dict(line.split(": ", 1) for line in now.splitlines())
     there = {name: re.findall(rf"^{re.escape(name)}: (.*)$", text, re.M) for name in here}
     if any(len(values) != 1 for values in there.values()) or "\ufffd" in text:
-        read = re.findall(r"^(?:read: \d+ [0-9a-f]{64} |revision of |made of: )[^\ufffd\n]+\n", text, re.M)
-        write_text(path, now + "".join(line for line in read if line not in now))
+        read = re.findall(r"^(?:read: \d+ [0-9a-f]{64} |revision of )[^\ufffd\n]+\n", text, re.M)
+        write_text(path, now + "".join(read))
         return f"{shown(path)} is damaged: it was written anew"
     unlike = [name for name in here if name != "started" and here[name] != there[name][0]]
     lines = [f"continued with {name}: {here[name]}\n" for name in unlike]
