@@ -853,9 +853,10 @@ for _, ours in several[several["model"] == "hardkuma"].iterrows() if len(priced_
                         "p": found.p_value, "significant": found.is_significant})  # fmt: skip
 differences = pd.DataFrame(differences)
 export.table(differences, "differences", 2)
+told = differences
 if len(differences) and not differences["significant"].any():
     print("In no row is the difference significant.")
-told = differences.drop(columns="significant" if len(differences) and not differences["significant"].any() else [])
+    told = differences.drop(columns="significant")
 figures.show_table(told.rename(columns={"points": "HardKuma minus Bernoulli, points"}), 2)
 
 # %% tags=["check"]

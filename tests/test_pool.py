@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from rationale.runs import notebook_path, root, run, warm
-from rationale.runs.pool import Pool, is_made
+from rationale.runs.pool import Pool, change
 from rationale.runs.sweeping import status
 from rationale.runs.sweeps import Planned, read_sweep
 from rationale.training.checkpoint import read_tensors
@@ -188,7 +188,8 @@ def test_a_finished_run_is_made_again_if_its_data_its_code_or_its_parameters_cha
     code = planned.code()
 
     def is_there(run: Planned = planned, code: str = code, changed: bool = False) -> bool:
-        return is_made(run, out, code, lambda place, digest: changed)
+        has_finished = (run.folder(out) / "run.ipynb").is_file()
+        return has_finished and not change(run, out, code, lambda place, digest: changed)
 
     assert not is_there()
     assert pool(play).make(read_sweep(play.sweep("notebook: train\nruns: [a.yaml]\n"), out)) == {}

@@ -130,7 +130,7 @@ class Pool:
 
 def changes_since(sweep: Sweep, outputs: Path) -> dict[str, str]:
     """What has changed since the runs of a sweep were made, by the names of those that would be made again."""
-    codes, is_changed = sweep.codes(), cache(lambda place, digest: bool(changed({place: digest})))
+    codes, is_changed = sweep.codes(), _each_file_once()
     finished = [run for run in sweep.runs.values() if _has_finished(run, outputs)]
     changes = {run.name: change(run, outputs, codes[run.name], is_changed) for run in finished}
     return {name: text for name, text in changes.items() if text}
@@ -142,8 +142,7 @@ def change_of_comparison(sweep: Sweep, outputs: Path) -> str:
     if then is None or not _has_finished(then, outputs):
         return ""
     finished = [changed_at(run.folder(outputs) / "run.ipynb") for run in (then, *sweep.runs.values())]
-    is_changed = cache(lambda place, digest: bool(changed({place: digest})))
-    return "a run is newer" if max(finished) > finished[0] else change(then, outputs, then.code(), is_changed)
+    return "a run is newer" if max(finished) > finished[0] else change(then, outputs, then.code(), _each_file_once())
 
 
 def refuse_others(sweep: Sweep, outputs: Path) -> None:
@@ -171,16 +170,11 @@ def refuse_others(sweep: Sweep, outputs: Path) -> None:
             raise BadInput(f"{shown(sweep.then.folder(outputs))}: {compared}; {offer}")
 
 
-def is_made(run: Planned, outputs: Path, code: str, is_changed: Callable[[str, str], bool]) -> bool:
-    """Whether there is nothing to do for a run: it has finished, with these parameters, this code and these data.
+def change(run: Planned, outputs: Path, code: str, is_changed: Callable[[str, str], bool]) -> str:
+    """What has changed since a run was made: its parameters, the code or a file that it has read; "" if nothing has.
 
     The runner would find out the same, but in a process per run.
     """
-    return _has_finished(run, outputs) and not change(run, outputs, code, is_changed)
-
-
-def change(run: Planned, outputs: Path, code: str, is_changed: Callable[[str, str], bool]) -> str:
-    """What has changed since a run was made: its parameters, the code or a file that it has read; "" if nothing has."""
     folder = run.folder(outputs)
     if unlike := unlike_recorded(folder, run.params | files_of(run.params)):
         others = made_of_others(folder, run.notebook, run.items)
@@ -189,6 +183,11 @@ def change(run: Planned, outputs: Path, code: str, is_changed: Callable[[str, st
     if recorded_code(folder) != code:
         return "the code has changed"
     return next((f"{p} has changed" for p, digest in recorded_files(folder).items() if is_changed(p, digest)), "")
+
+
+def _each_file_once() -> Callable[[str, str], bool]:
+    """Whether a file has changed, given its place and digest; a file that several runs have read is read once."""
+    return cache(lambda place, digest: bool(changed({place: digest})))
 
 
 def _has_finished(run: Planned, outputs: Path) -> bool:
