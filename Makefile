@@ -7,7 +7,9 @@ CORES  ?= 2
 PINS    = .venv/pins.txt# constraints.txt without the hashes, with which pip would refuse to install this folder
 NAME_IT = import os, re, sys; stem = os.path.splitext(os.path.basename(os.environ.get("DATA", "").rstrip("/")))[0]; \
 	print(re.sub(r"[^\w.+]+", "-", " ".join([stem or "made-up", *(item for item in sys.argv[1:] if item[0] != "-")]).replace("=", "")).strip("-"))
-INSTALL = $(BIN)python -m pip install --quiet $(PIP_FLAGS) --constraint $(PINS) --editable
+# --no-compile: a module is compiled when it is first imported, and of 22,000 installed ones most never are
+PIP     = $(BIN)python -m pip install --quiet --no-compile $(PIP_FLAGS)
+INSTALL = $(PIP) --constraint $(PINS) --editable
 
 help:        ## list the targets
 	@grep -E '^[a-z-]+: .*##|^[a-z-]+:  +##' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -23,8 +25,8 @@ setup: .venv/ready   ## make .venv with everything installed (PYTHON=..., PIP_FL
 	$(PYTHON) -m venv .venv
 	sed -e '/^ *--hash/d' -e 's/ *\\$$//' constraints.txt > $(PINS)
 ifdef VERIFY
-	$(BIN)python -m pip install --quiet $(PIP_FLAGS) --require-hashes --requirement constraints.txt
-	$(BIN)python -m pip install --quiet $(PIP_FLAGS) --no-deps --no-build-isolation --editable .
+	$(PIP) --require-hashes --requirement constraints.txt
+	$(PIP) --no-deps --no-build-isolation --editable .
 else
 	$(INSTALL) '.[data,fast,notebooks,baselines,generation,attributions,pretrained,texts,onnx,tensorboard,batch,slurm,book,dev]'
 endif

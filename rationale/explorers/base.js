@@ -64,14 +64,15 @@ function menu(label, options, set) {
   return row;
 }
 
-// A panel with axes. `x` and `y` map numbers to pixels; `margin` is the room at the right.
+// A panel with axes. `x` and `y` map numbers to pixels; `margin` is the room at the right; `whole` says that the x axis
+// counts something, so that only whole numbers stand below it.
 function panel(
   title,
   width,
   height,
   [left, right],
   [bottom, top],
-  { logs = false, xlabel = "", ylabel = "", margin = 18 } = {},
+  { logs = false, whole = false, xlabel = "", ylabel = "", margin = 18 } = {},
 ) {
   const [west, east, north, south] = [52, width - margin, 26, height - 36];
   const along = logs ? Math.log : v => v;
@@ -82,7 +83,7 @@ function panel(
     logs ? [0.01, 0.1, 1, 10, 100].filter(v => v >= low && v <= high) : roundNumbers(low, high);
   picture.append(shape("text", { x: west, y: 16, class: "title" }, title));
   picture.append(shape("path", { d: `M${west},${north}V${south}H${east}`, class: "axis" }));
-  for (const v of ticks(left, right))
+  for (const v of ticks(left, right).filter(v => !whole || Number.isInteger(v)))
     picture.append(shape("text", { x: x(v), y: south + 14, "text-anchor": "middle" }, shown(v)));
   for (const v of ticks(bottom, top))
     picture.append(shape("text", { x: west - 5, y: y(v) + 4, "text-anchor": "end" }, shown(v)));

@@ -89,7 +89,9 @@ function render({ model, el }) {
     const low = Math.min(...values),
       high = Math.max(...values),
       room = high > low ? (high - low) / 10 : 0.5;
-    const frame = panel(title, size, 200, [places[0], places.at(-1)], [low - room, high + room], { xlabel });
+    const ends = [places[0], places.at(-1)];
+    const whole = places.every(Number.isInteger);
+    const frame = panel(title, size, 200, ends, [low - room, high + room], { xlabel, whole });
     const { picture, x, y, north, south } = frame;
     const here = x(places[row()]);
     picture.append(
