@@ -136,6 +136,13 @@ def model_of(double: bool = False, **changes):
     return model.train(), objective.train()
 
 
+def drawn_gradients(model, objective, batch, num: int, copies: int = 4) -> torch.Tensor:
+    """`num` independent estimates of the gradient by the gate's weights, each the mean over `copies` of every text."""
+    batch = Batch(*(part.repeat(copies, *[1] * (part.dim() - 1)) for part in batch[:4]))
+    weight = model.selector.gate.logits.weight
+    return torch.stack([torch.autograd.grad(objective(model, batch).loss, weight)[0] for _ in range(num)]).double()
+
+
 def enumerated_gradient(model, objective, batch) -> torch.Tensor:
     """Gradient, by the gate's weights, of the exact expected cost: every selection of every text, by its chance."""
     total = 0.0
@@ -171,12 +178,8 @@ def test_the_loss_of_a_model_has_the_gradient_of_the_enumerated_expected_cost(ca
     batch = batch_of((3, 2, 1))
     expected = enumerated_gradient(model, objective, batch)
     torch.manual_seed(2)
-    rows = []
-    weight = model.selector.gate.logits.weight
-    for _ in range(400):
-        rows.append(torch.autograd.grad(objective(model, batch).loss, weight)[0])
-    drawn = torch.stack(rows).double()
-    error = (drawn.mean(0) - expected).abs() / (drawn.std(0) / math.sqrt(len(rows)))
+    drawn = drawn_gradients(model, objective, batch, 100)
+    error = (drawn.mean(0) - expected).abs() / (drawn.std(0) / math.sqrt(len(drawn)))
     assert (error < 4.5).all(), f"{error.max():.1f} standard errors off"
 
 
@@ -184,10 +187,8 @@ def test_a_price_only_in_closed_form_has_less_noise_than_counted():
     noise = {}
     for penalty in ("expected", "sampled"):
         model, objective = model_of(sparsity=1.0, penalty=penalty, baseline="self_critical")
-        weight, batch = model.selector.gate.logits.weight, batch_of()
         torch.manual_seed(2)
-        drawn = torch.stack([torch.autograd.grad(objective(model, batch).loss, weight)[0] for _ in range(200)])
-        noise[penalty] = drawn.var(0).sum().item()
+        noise[penalty] = drawn_gradients(model, objective, batch_of(), 60).var(0).sum().item()
     assert noise["expected"] < 0.5 * noise["sampled"], noise
 
 
@@ -296,7 +297,7 @@ def test_the_gradient_of_the_entropy_is_that_of_the_enumerated_mean(dependent):
         total = total + 0.7 * (log_chance.exp() * log_chance).sum() / len(batch.mask)  # minus the entropy of the whole
     (expected,) = torch.autograd.grad(total, weight)
     torch.manual_seed(2)
-    drawn = torch.stack([torch.autograd.grad(objective(model, batch).loss, weight)[0] for _ in range(300)]).double()
+    drawn = drawn_gradients(model, objective, batch, 75)
     error = (drawn.mean(0) - expected).abs() / (drawn.std(0) / math.sqrt(len(drawn))).clamp(min=1e-6)
     assert (error < 4.5).all(), f"{error.max():.1f} standard errors off"
 
@@ -322,7 +323,7 @@ def test_a_constraint_can_be_counted_on_the_draw():
     share = (torch.where(batch.mask, gates.prob_one, 0.0).sum(1) / batch.mask.sum(1)).mean()
     (expected,) = torch.autograd.grad(3.0 * share, weight)
     torch.manual_seed(0)
-    drawn = torch.stack([torch.autograd.grad(objective(model, batch).loss, weight)[0] for _ in range(600)]).double()
+    drawn = drawn_gradients(model, objective, batch, 150)
     error = (drawn.mean(0) - expected).abs() / (drawn.std(0) / math.sqrt(len(drawn)))
     assert (error < 4.5).all(), f"{error.max():.1f} standard errors off"
 
