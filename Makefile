@@ -42,8 +42,8 @@ test: setup  ## lint, floors, types, and the tests that take minutes: every note
 		OMP_NUM_THREADS=1 $(BIN)python -m pytest -n $(CORES); tests=$$?; \
 		wait $$types; types=$$?; cat $$report; rm $$report; exit $$((tests ? tests : types))
 
-test-slow: setup ## the tests that `make test` leaves out: notebooks in kernels, student editions, Snakemake, timings
-	OMP_NUM_THREADS=1 $(BIN)python -m pytest -n $(CORES) -m slow
+test-slow: setup ## the tests that `make test` leaves out: notebooks that train in kernels, student editions, Snakemake, timings
+	OMP_NUM_THREADS=1 $(BIN)python -m pytest -n $(CORES) --dist loadfile -m slow
 
 test-gpu: setup ## the tests that a GPU can fail: one line where there is none
 	$(BIN)python -m pytest -m gpu tests/test_gpu.py tests/test_mappings.py tests/test_notebooks_on_a_gpu.py
@@ -54,10 +54,13 @@ bench-gpu: setup ## a GPU beside the CPU: training steps, graphs, bfloat16, memo
 test-kills: setup ## training notebooks, killed at forty random moments each: a quarter of an hour or more
 	OMP_NUM_THREADS=1 $(BIN)python -m pytest -n $(CORES) -m kills
 
+test-kernels: setup ## the other notebooks in kernels
+	OMP_NUM_THREADS=1 $(BIN)python -m pytest -n $(CORES) -m kernels
+
 fuzz: setup  ## 500 fresh random damages of each file format, and 1,500 of a parameter file: others each time
 	FUZZ=1 OMP_NUM_THREADS=1 $(BIN)python -m pytest -n $(CORES) -m slow tests/test_damage.py -k random
 
-test-all: test test-slow test-kills fuzz test-browser ## every test there is
+test-all: test test-slow test-kernels test-kills fuzz test-browser ## every test there is
 
 test-browser: .venv/browser .venv/explore ## notebooks and explorers in JupyterLab, with mouse and keyboard (needs chromium)
 	$(BIN)python -m pytest -m browser
@@ -127,4 +130,4 @@ audit: .venv/lock ## known vulnerabilities of the packages in constraints.txt
 clean:       ## remove .venv and caches; outputs/ stays
 	rm -rf .venv .snakemake .pytest_cache .ruff_cache .mypy_cache .hypothesis *.egg-info build
 
-.PHONY: help setup demo test test-slow test-gpu bench-gpu test-kills test-all test-browser lab explore run own twins sweep book handout slides bench speed reference lock audit clean
+.PHONY: help setup demo test test-slow test-gpu bench-gpu test-kernels test-kills test-all test-browser lab explore run own twins sweep book handout slides bench speed reference lock audit clean

@@ -16,7 +16,7 @@ from tests.forked import run_here, started
 from tests.smoke import needs_data, smoke_items
 
 TRAINING = sorted((root() / "notebooks").glob("1?_*.py"))
-KILLS = {"slow": 4, "kills": 40}  # by mark
+KILLS = {"slow": 2, "kills": 40}  # by mark
 MEASURED = ("seconds", "words_a_second")  # of the machine, not of the model
 
 

@@ -1,6 +1,7 @@
 """Every notebook runs from top to bottom, through the project's own runner, with small parameters.
 
-`make test` executes it without a kernel (see tests/forked.py), `make test-all` in a kernel too.
+`make test` executes it without a kernel (see tests/forked.py), `make test-slow` in a kernel too if it trains or has
+sliders, and `make test-all` each of them.
 """
 
 import json
@@ -42,8 +43,24 @@ def test_notebook_runs_with_its_smoke_parameters(notebook: Path, outputs: Path) 
     assert not missing_from(folder), f"{folder} lacks {missing_from(folder)}"
 
 
-@pytest.mark.slow
-@each_notebook
+def cases_in_kernels() -> list:
+    """The same tests: slow for notebooks that train or have sliders, and for the others only in `make test-all`."""
+    return [
+        pytest.param(
+            *case.values,
+            id=case.id,
+            marks=[*case.marks, pytest.mark.slow if needs_a_kernel(case.values[0]) else pytest.mark.kernels],
+        )
+        for case in cases()
+    ]
+
+
+def needs_a_kernel(notebook: Path) -> bool:
+    """Whether a run of a notebook in a kernel can leave anything else than one without."""
+    return notebook.stem.startswith("1") or '"interactive"' in notebook.read_text()
+
+
+@pytest.mark.parametrize("notebook", cases_in_kernels())
 def test_notebook_runs_in_a_kernel_and_if_it_trains_it_leaves_the_same(notebook: Path, outputs: Path) -> None:
     try:
         kernel = smoke(notebook, outputs / "warm", run_warm)
