@@ -17,7 +17,9 @@ from rationale.distributions import (
     HardConcrete,
     HardKuma,
     Kumaraswamy,
+    StraightThroughBernoulli,
     StretchedRectified,
+    log_uniform,
 )
 from tests.laws import RECTIFIED, assert_close, double, tensor32, tensor64
 
@@ -151,6 +153,81 @@ def test_draws_have_the_masses_and_the_density_of_the_law(gate):
     uniform = (gate.cdf(inside) - gate.prob_zero) / gate.prob_interior
     result = scipy.stats.kstest(uniform.numpy()[:20_000], "uniform")
     assert result.pvalue > 1e-3, f"interior: Kolmogorov-Smirnov p = {result.pvalue:.1e}"
+
+
+def hardkuma_survival(a, b, h):
+    """P(H > h) of a HardKuma by its textbook formula, in Python's numbers."""
+    return (1 - ((h + 0.1) / 1.2) ** a) ** b
+
+
+def sigmoid(x):
+    return 1 / (1 + math.exp(-x))
+
+
+IN_HALF_PRECISION = {  # a gate for its two parameters, then P(Z != 0) and P(Z = 1) for them, as Python's numbers
+    "HardKuma, nearly shut": (
+        HardKuma, (1.0, 79.4), lambda a, b: (hardkuma_survival(a, b, 0), hardkuma_survival(a, b, 1)),
+    ),
+    "HardKuma, uniform": (
+        HardKuma, (1.0, 1.0), lambda a, b: (hardkuma_survival(a, b, 0), hardkuma_survival(a, b, 1)),
+    ),
+    "HardConcrete, nearly shut": (
+        HardConcrete, (-8.0, 2 / 3), lambda m, t: (sigmoid(m + t * math.log(11)), sigmoid(m - t * math.log(11))),
+    ),
+    "HardConcrete, mostly open": (
+        HardConcrete, (3.0, 2 / 3), lambda m, t: (sigmoid(m + t * math.log(11)), sigmoid(m - t * math.log(11))),
+    ),
+    "StraightThroughBernoulli, nearly shut": (
+        lambda m, _: StraightThroughBernoulli(logits=m), (-6.9, 0.0), lambda m, _: (sigmoid(m), sigmoid(m)),
+    ),
+    "StraightThroughBernoulli, nearly open": (
+        lambda m, _: StraightThroughBernoulli(logits=m), (5.0, 0.0), lambda m, _: (sigmoid(m), sigmoid(m)),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
+@pytest.mark.parametrize("name", IN_HALF_PRECISION)
+def test_draws_in_half_precision_are_0_and_1_as_often_as_the_law_says(name, dtype):
+    """A uniform number in bfloat16 is a multiple of 1/256, and a draw of 0.999 is rounded to 1."""
+    make, numbers, masses = IN_HALF_PRECISION[name]
+    parameters = torch.tensor(numbers, dtype=dtype)
+    torch.manual_seed(4)
+    num = 1_000_000
+    draws = make(*parameters).rsample((num,))
+    assert draws.dtype == dtype
+    shares = [(draws != 0).double().mean().item(), (draws == 1).double().mean().item()]
+    for what, share, mass in zip(("not 0", "1"), shares, masses(*parameters.tolist()), strict=True):
+        allowed = 4 * math.sqrt(max(mass * (1 - mass), 1 / num) / num)
+        assert abs(share - mass) < allowed, f"{share:.5f} of the draws are {what}, its mass is {mass:.5f}"
+
+
+def test_the_noise_of_half_precision_is_that_of_float32():
+    for like in (torch.zeros(2, dtype=torch.float16), torch.zeros(2, dtype=torch.bfloat16)):
+        torch.manual_seed(7)
+        noise = log_uniform(torch.Size([5]), like)
+        torch.manual_seed(7)
+        assert torch.equal(noise, log_uniform(torch.Size([5]), torch.zeros(2)))
+
+
+def test_draws_in_float32_and_float64_are_those_of_the_committed_results():
+    """For a given seed. The uniform numbers are those of `torch.rand` in the dtype of the parameters."""
+    for dtype in (torch.float32, torch.float64):
+        torch.manual_seed(7)
+        uniform = torch.rand(5, dtype=dtype)
+        torch.manual_seed(7)
+        assert torch.equal(log_uniform(torch.Size([5]), torch.zeros(2, dtype=dtype)), uniform.log())
+    expected = {
+        torch.float32: [0.3189758, 0.8731177, 0.1414939, 0.1444874, 0.8195483],
+        torch.float64: [0.7431904, 0.7526376, 0.0, 0.1447484, 0.0],
+    }
+    for dtype, draws in expected.items():
+        torch.manual_seed(7)
+        gate = HardKuma(torch.tensor(0.5, dtype=dtype), torch.tensor(0.7, dtype=dtype))
+        assert gate.sample((5,)).tolist() == pytest.approx(draws, abs=1e-6)
+    torch.manual_seed(7)
+    draws = StraightThroughBernoulli(logits=torch.tensor(0.3)).sample((8,))
+    assert draws.tolist() == [1, 1, 0, 0, 1, 1, 1, 0]
 
 
 def test_same_seed_same_draws_and_no_gradient_from_sample():

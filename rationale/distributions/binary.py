@@ -84,6 +84,10 @@ class StraightThroughBernoulli(Bernoulli):
         return self.rsample_at(log_uniform(self._extended_shape(sample_shape), self.logits))
 
     def rsample_at(self, log_s: Tensor) -> Tensor:
-        """`rsample` with the given noise `log_s` (see `log_uniform`): 1 where ln P(Z = 1) exceeds `log_s`."""
+        """`rsample` with the given noise `log_s` (see `log_uniform`): 1 where ln P(Z = 1) exceeds `log_s`.
+
+        In half precision, the two are compared in float32.
+        """
         p = self.prob_one
-        return (log_s < self.log_prob_one).to(p.dtype) + (p - p.detach())
+        log_p = log_sigmoid(self.logits.to(torch.promote_types(p.dtype, torch.float32)))
+        return (log_s < log_p).to(p.dtype) + (p - p.detach())

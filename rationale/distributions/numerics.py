@@ -241,18 +241,30 @@ def one_minus_exp(x: Tensor) -> Tensor:
 
 
 def log_uniform(shape: torch.Size, like: Tensor) -> Tensor:
-    """ln u, with u uniform on the whole of (0, 1).
+    """ln u, with u uniform on the whole of (0, 1), on the device of `like` and in its dtype, but at least in float32.
 
+    A uniform number in bfloat16 is a multiple of 1/256, so an event of probability 1/1000 would never be drawn.
     Where `torch.rand` returns 0, which stands for the interval [0, eps / 2), u is its middle, eps / 4.
     """
-    u = torch.rand(shape, dtype=like.dtype, device=like.device)
-    return u.clamp_(min=torch.finfo(like.dtype).eps / 4).log_()
+    dtype = torch.promote_types(like.dtype, torch.float32)
+    u = torch.rand(shape, dtype=dtype, device=like.device)
+    return u.clamp_(min=torch.finfo(dtype).eps / 4).log_()
 
 
 def clamp_to_interior(value: Tensor) -> Tensor:
     """`value`, with 0 and 1 replaced by the nearest normal numbers inside (0, 1)."""
     info = torch.finfo(value.dtype)
     return value.clamp(info.tiny, 1 - info.eps / 2)
+
+
+def rounded_draw(draw: Tensor, dtype: torch.dtype) -> Tensor:
+    """Draws in [0, 1] in another dtype, where a draw inside (0, 1) is not rounded to 0 or 1: these have their own mass.
+
+    It becomes the nearest normal number inside (0, 1) instead, without a gradient.
+    """
+    info = torch.finfo(dtype)
+    inside = draw.clamp(info.tiny, 1 - info.eps / 2)
+    return torch.where((draw > 0) & (draw < 1), inside, draw).to(dtype)
 
 
 def clip_limits(like: Tensor, left: float, right: float) -> tuple[float, float]:

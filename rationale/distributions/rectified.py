@@ -14,11 +14,11 @@ from rationale.distributions.numerics import (
     average_over_quantiles,
     cached_per_mode,
     clamp_to_interior,
-    clip_limits,
     in_float64,
     log_uniform,
     one_minus_exp,
     quadrature_rule,
+    rounded_draw,
     widened,
     with_boundary_values,
 )
@@ -192,13 +192,15 @@ class StretchedRectified(Distribution):
         return self.rsample_at(log_uniform(self._extended_shape(sample_shape), self._like))
 
     def rsample_at(self, log_s: Tensor) -> Tensor:
-        """`rsample` with the given noise `log_s` (see `log_uniform`): h with ln P(H > h) = log_s, clipped, eq. (H6)."""
-        draw = self._draw(log_s)
-        return draw if draw.dtype.itemsize > 2 else draw.clamp(*clip_limits(draw, self.left, self.right))
+        """`rsample` with the given noise `log_s` (see `log_uniform`): h with ln P(H > h) = log_s, clipped, eq. (H6).
 
-    @widened
-    def _draw(self, log_s: Tensor) -> Tensor:
-        return self._unit_base._rectified_quantile(log_s, self.left, self.right)
+        In half precision, the draw is computed in float32, and one inside (0, 1) is not rounded to 0 or 1.
+        """
+        dtype = self._like.dtype
+        if dtype.itemsize > 2:
+            return self._unit_base._rectified_quantile(log_s, self.left, self.right)
+        wide = self._map(Tensor.float)
+        return rounded_draw(wide._unit_base._rectified_quantile(log_s.float(), self.left, self.right), dtype)
 
     def _as_value(self, value: Tensor | float) -> Tensor:
         """A value or a probability as a tensor of the parameters' dtype, after the check that it is in [0, 1]."""
