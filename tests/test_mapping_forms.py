@@ -156,6 +156,19 @@ def test_a_tensor_gamma_gives_the_same_and_gets_a_gradient(name, form):
     torch.testing.assert_close(along.mT, y)
 
 
+@pytest.mark.parametrize("name", EVERY)
+def test_a_gamma_that_differs_within_a_row_is_refused(name, form):
+    """It is the strength of the regularisation of a row. Scores [1, 2] with gamma [1, 2] gave softmax [0.27, 0.73]."""
+    scores = torch.tensor([[1.0, 2.0], [0.5, 0.1]])
+    in_a_row = torch.tensor([1.0, 2.0])
+    for gamma, dim in ((in_a_row, -1), (in_a_row.unsqueeze(1), 0), (torch.ones(2, 2), 1)):
+        with pytest.raises(ValueError, match=r"gamma: got shape .*, accepted is one number per row of \(2, 2\)"):
+            EVERY[name](scores, gamma=gamma, dim=dim)
+    for gamma, dim in ((in_a_row.unsqueeze(1), -1), (in_a_row, 0)):
+        weights = EVERY[name](scores, gamma=gamma, dim=dim)
+        torch.testing.assert_close(weights.sum(dim), torch.ones(2))
+
+
 # ----------------------------------------------------------------------------------------------- masks and dimensions
 @pytest.mark.parametrize("name", EVERY)
 def test_masks_broadcast_and_may_be_added(name, form):

@@ -24,6 +24,7 @@ from rationale.nn.mappings.rows import (
     divided,
     empty_like,
     not_finite,
+    one_per_row,
     unmasked,
     with_signature,
 )
@@ -44,7 +45,7 @@ def softmax(scores: Tensor, mask: Tensor | None = None, gamma: float | Tensor = 
     mask : broadcasts to the shape of the scores, or None
         bool: a score is masked where it is False. Floating-point numbers: they are added to the scores, so -inf masks.
         None: no score is masked.
-    gamma : float or tensor that broadcasts to the shape of the scores, > 0
+    gamma : float or tensor that broadcasts to the shape of the scores with one number per row, > 0
         Strength of the regularisation: the larger, the flatter. A tensor gets a gradient.
     dim : int
         The weights sum to 1 along this dimension.
@@ -57,8 +58,8 @@ def softmax(scores: Tensor, mask: Tensor | None = None, gamma: float | Tensor = 
     Raises
     ------
     ValueError
-        If a shape does not broadcast, gamma is not positive, or a score that is not masked is NaN or inf (on a CPU, all
-        mappings but softmax; elsewhere, such a row gives NaN).
+        If a shape does not broadcast, gamma is not positive or has several numbers per row, or a score that is not
+        masked is NaN or inf (on a CPU, all mappings but softmax; elsewhere, such a row gives NaN).
 
     Examples
     --------
@@ -136,11 +137,7 @@ def entmax(
         alpha = torch.tensor(float(alpha), dtype=torch.float64, device=scores.device)
     check_all("alpha", alpha, (alpha >= 1) & (alpha <= LARGEST_ALPHA), f"numbers in [1, {LARGEST_ALPHA:g}]")
     checked(scores, None, 1.0, dim)
-    rows = alpha.reshape((1,) * (scores.ndim - alpha.ndim) + alpha.shape).movedim(dim, -1)
-    if rows.ndim != scores.ndim or rows.shape[-1] != 1:
-        raise ValueError(
-            f"alpha: got shape {tuple(alpha.shape)}, accepted is one number per row of {tuple(scores.shape)}"
-        )
+    rows = one_per_row("alpha", alpha, scores, dim).movedim(dim, -1)
     return apply_to_rows(scores, mask, gamma, dim, _fast_entmax, vectorised.entmax, rows)
 
 

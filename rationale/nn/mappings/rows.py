@@ -98,6 +98,7 @@ def checked(
     if isinstance(gamma, Tensor):
         _check_broadcasts("gamma", gamma, scores)
         check_all("gamma", gamma, gamma > 0, "numbers > 0")
+        one_per_row("gamma", gamma, scores, dim)
     elif not gamma > 0:
         raise ValueError(f"gamma: got {gamma!r}, accepted is a number > 0")
     if mask is None:
@@ -116,6 +117,15 @@ def _check_broadcasts(name: str, values: Tensor, scores: Tensor) -> None:
     sizes = zip(reversed(values.shape), reversed(scores.shape), strict=False)
     if values.ndim > scores.ndim or any(size not in (1, full) for size, full in sizes):
         raise ValueError(f"shapes differ: scores {tuple(scores.shape)}, {name} {tuple(values.shape)}")
+
+
+def one_per_row(name: str, values: Tensor, scores: Tensor, dim: int) -> Tensor:
+    """Values [...] with the number of dimensions of the scores, of size 1 along `dim`, or an error."""
+    rows = values.reshape((1,) * (scores.ndim - values.ndim) + values.shape)
+    if rows.ndim != scores.ndim or rows.shape[dim] != 1:
+        shapes = f"got shape {tuple(values.shape)}, accepted is one number per row of {tuple(scores.shape)}"
+        raise ValueError(f"{name}: {shapes}")
+    return rows
 
 
 def check_all(name: str, values: Tensor, right: Tensor, accepted: str) -> None:
