@@ -51,6 +51,19 @@ def test_weights_are_no_part_of_a_saved_model_and_scores_have_none():
         OwnTextSettings.checked({"corpus": "r.csv", "class_weight": "balanced", "head": "scores"})
 
 
+def test_the_weights_have_the_dtype_of_the_head_after_a_conversion_and_are_not_in_its_tensors():
+    head = balanced_head()
+    before = head.class_weights
+    target, prediction = torch.tensor([0, 1, 2]), torch.zeros(3, 3)
+    expected = before.double()[target] * math.log(3)
+    loss = head.double().loss(prediction.double(), target)
+    torch.testing.assert_close(loss, expected)
+    assert head.float().loss(prediction, target).dtype == torch.float32
+    assert head.to("meta").class_weights.device.type == "meta"
+    assert not dict(head.named_buffers()), "a file of a model holds all buffers"
+    assert Classes(4, 2).double().class_weights is None
+
+
 def test_balanced_accuracy_is_that_of_scikit_learn_and_its_error_that_of_many_samples():
     metrics = pytest.importorskip("sklearn.metrics")
     generator = torch.Generator().manual_seed(1)

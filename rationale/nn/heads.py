@@ -1,7 +1,8 @@
 """Heads: from the features of a text to classes or scores. Each has its own loss and metric."""
 
 import math
-from typing import ClassVar, Literal
+from collections.abc import Callable
+from typing import ClassVar, Literal, Self
 
 import torch
 from torch import Tensor, nn
@@ -31,7 +32,8 @@ class Head(nn.Module):
     higher_is_better : bool
         Of the score.
     class_weights : [C] or None
-        Factors of the loss of a text, by its class. They belong to training, so no saved model has them.
+        Factors of the loss of a text, by its class, of the dtype and on the device of the head. They belong to
+        training: they are no buffer, so no saved model has them.
 
     Parameters
     ----------
@@ -51,6 +53,13 @@ class Head(nn.Module):
         super().__init__()
         self.output = nn.Linear(num_features, num_outputs, bias)
         self.class_weights = None
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+        """Convert or move the head, with its `class_weights`."""
+        super()._apply(fn, recurse)
+        if self.class_weights is not None:
+            self.class_weights = fn(self.class_weights)
+        return self
 
     @property
     def chosen_by(self) -> str:
