@@ -136,6 +136,22 @@ def test_an_empty_row_has_a_zero_final_state_and_finite_gradients(name):
 
 
 @pytest.mark.parametrize("name", OF_VECTORS)
+@pytest.mark.parametrize("shape", [(2, 0), (0, 3)])
+def test_texts_without_positions_and_batches_without_texts_give_zeros_and_finite_gradients(name, shape):
+    encoders = [ENCODERS[name](4, 3)]
+    if hasattr(encoders[0], "fast"):
+        encoders.append(ENCODERS[name](4, 3))
+        encoders[1].fast = False
+    for encoder in encoders:
+        inputs = torch.randn(*shape, 4, requires_grad=True)
+        states, final = encoder(inputs, torch.ones(*shape, dtype=torch.bool))
+        assert states.shape == (*shape, encoder.output_size) and final.shape == (shape[0], encoder.output_size)
+        assert final.eq(0).all()
+        final.sum().backward()
+        assert all(weight.grad is None or weight.grad.eq(0).all() for weight in encoder.parameters())
+
+
+@pytest.mark.parametrize("name", OF_VECTORS)
 def test_sizes_are_as_announced(name):
     encoder = ENCODERS[name](4, 3)
     states, final = encoder(torch.randn(2, 5, 4), mask_of([5, 3]))
@@ -235,6 +251,31 @@ def test_pooling_an_empty_row_gives_zeros_and_a_finite_gradient(kind):
     gradients = [inputs.grad, *(weight.grad for weight in (*pool.parameters(), *encoder.parameters()))]
     assert all(gradient.isfinite().all() for gradient in gradients)
     assert inputs.grad[1].eq(0).all() and inputs.grad[0].ne(0).any()
+
+
+@pytest.mark.parametrize("kind", POOLS)
+@pytest.mark.parametrize("shape", [(2, 0), (0, 3)])
+def test_pooling_texts_without_positions_and_batches_without_texts_gives_zeros(kind, shape):
+    pool, mask = POOLS[kind](6), torch.ones(*shape, dtype=torch.bool)
+    value = pool(torch.randn(*shape, 6), torch.zeros(shape[0], 6), mask)
+    assert value.shape == (shape[0], pool.output_size) and value.eq(0).all()
+
+
+@pytest.mark.parametrize("kind", POOLS)
+def test_states_at_padding_that_are_not_numbers_change_no_pooled_state_and_no_gradient(kind):
+    torch.manual_seed(0)
+    mask, pool = mask_of([3, 1, 0]), POOLS[kind](6)
+    clean, final = torch.randn(3, 3, 6), torch.randn(3, 6)
+    results = []
+    for wrong in (0.0, math.nan, math.inf):
+        states = clean.masked_fill(~mask.unsqueeze(-1), wrong).requires_grad_()
+        value = pool(states, final, mask)
+        weights = [states, *pool.parameters()]
+        gradients = torch.autograd.grad(value.square().sum(), weights, allow_unused=True) if pool.reads_states else ()
+        results.append([value, *gradients])
+        assert not pool.weighs_words or pool.weights(states, mask).isfinite().all()
+    for other in results[1:]:
+        assert all(torch.equal(*pair) for pair in zip(results[0], other, strict=True))
 
 
 def test_attention_weights_sum_to_one_over_the_real_tokens_also_for_huge_scores():

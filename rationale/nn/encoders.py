@@ -7,6 +7,7 @@ from typing import Annotated, Any, ClassVar
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from rationale.errors import BadInput
 from rationale.nn import fast, fast_reading
@@ -192,6 +193,8 @@ class LSTMEncoder(Encoder):
             `final` is the forward state at the last real token and the backward state at the first one;
             zeros for an empty row. States at padding are meaningless.
         """
+        if inputs.shape[1] == 0:
+            return _read_nothing(self, inputs, mask)
         lengths = mask.sum(1)  # [B]
         position = torch.arange(inputs.shape[1], device=inputs.device)
         reverse = torch.where(mask, lengths.unsqueeze(1) - 1 - position, position)  # [B, T], its own inverse
@@ -209,6 +212,12 @@ class LSTMEncoder(Encoder):
         """The same as `forward(vectors[numbers], mask)`; each distinct beginning of the rows is read once."""
         ahead, back = fast_reading.LSTMCell(self.ahead), fast_reading.LSTMCell(self.back)
         return fast_reading.read_rows(ahead, back, vectors, numbers, mask, with_states)
+
+
+def _read_nothing(encoder: Encoder, inputs: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+    """The states [B, 0, S] and final states [B, S] of texts [B, 0, E], which are read as one step of padding."""
+    states, final = encoder(F.pad(inputs, (0, 0, 0, 1)), F.pad(mask, (0, 1)))
+    return states[:, :0], final
 
 
 def _take(values: Tensor, index: Tensor) -> Tensor:
@@ -257,6 +266,8 @@ class RCNNEncoder(Encoder):
         states [B, T, 2H], final [B, 2H]
             A token that is not read has the last state before it in each direction: zeros if no token was read before.
         """
+        if inputs.shape[1] == 0:
+            return _read_nothing(self, inputs, mask)
         scan = fast.scan_both_ways if self.fast else scan_both_ways
         return scan(self.ahead, self.back, inputs, mask)
 

@@ -121,6 +121,8 @@ class MaxPool(Pool):
     name = "max"
 
     def forward(self, states: Tensor, final: Tensor, mask: Tensor) -> Tensor:
+        if states.shape[1] == 0:  # there is no maximum of nothing
+            return states.sum(1)
         kept = mask.unsqueeze(-1)
         return torch.where(kept, states, -torch.inf).amax(1).where(kept.any(1), 0.0)
 
@@ -145,9 +147,10 @@ class AttentionPool(Pool):
 
     def weights(self, states: Tensor, mask: Tensor) -> Tensor:
         """Attention weights [B, T]: they sum to 1 over the real tokens, and are 0 for an empty row."""
+        states = torch.where(mask.unsqueeze(-1), states, 0.0)  # 0 times a NaN would not be 0
         scores = self.score(torch.tanh(self.project(states))).squeeze(-1)  # [B, T]
         scores = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)
         return scores.softmax(-1) * mask
 
     def forward(self, states: Tensor, final: Tensor, mask: Tensor) -> Tensor:
-        return torch.einsum("bt,bts->bs", self.weights(states, mask), states)
+        return torch.einsum("bt,bts->bs", self.weights(states, mask), torch.where(mask.unsqueeze(-1), states, 0.0))
