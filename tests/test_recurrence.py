@@ -319,6 +319,51 @@ def test_a_skipped_step_is_skipped_also_where_its_input_is_not_a_number(scan):
         assert all(torch.equal(*pair) for pair in zip(results[0], other, strict=True))
 
 
+@pytest.mark.parametrize("fast", [True, False])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_within_autocast_an_rcnn_is_computed_in_the_precision_of_its_weights(fast, dtype):
+    torch.manual_seed(0)
+    encoder, mask = shaken(RCNNEncoder(4, 3)), random_mask(3, 6)
+    encoder.fast = fast
+    inputs = torch.randn(3, 6, 4).to(dtype).float().requires_grad_()
+    leaves = [inputs, *encoder.parameters()]
+    plain_states, plain_final = encoder(inputs, mask)
+    expected = torch.autograd.grad(weighted((plain_states, plain_final)), leaves)
+    with torch.autocast("cpu", torch.bfloat16):
+        states, final = encoder(inputs.to(dtype), mask)
+    found = torch.autograd.grad(weighted((states, final)), leaves)
+    assert torch.equal(states, plain_states) and torch.equal(final, plain_final)
+    for one, other in zip(found[1:], expected[1:], strict=True):
+        torch.testing.assert_close(one, other)
+    torch.testing.assert_close(found[0], expected[0].to(dtype).float())
+
+
+def test_the_backward_pass_of_the_fast_scan_is_the_same_within_autocast():
+    torch.manual_seed(0)
+    encoder, mask, inputs = shaken(RCNNEncoder(4, 3)), random_mask(3, 6), torch.randn(3, 6, 4)
+    final = encoder(inputs, mask)[1].square().sum()
+    expected = torch.autograd.grad(final, list(encoder.parameters()), retain_graph=True)
+    with torch.autocast("cpu", torch.bfloat16):
+        found = torch.autograd.grad(final, list(encoder.parameters()))
+    for one, other in zip(found, expected, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("select", [select_in_order, fast_forms.select])
+def test_within_autocast_dependent_gates_are_computed_in_the_precision_of_their_weights(select):
+    torch.manual_seed(0)
+    gate, cell, states = shaken(GATES["hardkuma"](4 + 3)), shaken(RCNNCell(4 + 1, 3)), torch.randn(2, 5, 4)
+    results = []
+    for enabled in (False, True):
+        torch.manual_seed(1)
+        with torch.autocast("cpu", torch.bfloat16, enabled=enabled):
+            z, _, switches = select(gate, cell, states, sample, True)
+        leaves = [*gate.parameters(), *cell.parameters()]
+        results.append([z, switches, *torch.autograd.grad(z.sum() + switches.sum(), leaves)])
+    for one, other in zip(*results, strict=True):
+        torch.testing.assert_close(one, other)
+
+
 def test_the_fast_scans_refuse_a_second_derivative_in_a_sentence():
     torch.manual_seed(0)
     cells, mask = [RCNNCell(3, 4) for _ in range(2)], torch.ones(2, 3, dtype=torch.bool)

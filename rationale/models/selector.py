@@ -11,6 +11,7 @@ from rationale.nn import fast
 from rationale.nn.dropout import Dropout
 from rationale.nn.encoders import Encoder
 from rationale.nn.gates import Gate
+from rationale.nn.precision import in_float32
 from rationale.nn.rcnn import RCNNCell
 from rationale.nn.sampling import Draw, log_switches, repeated, sample
 
@@ -68,6 +69,7 @@ class Selector(nn.Module):
         return self.gate(repeated(states, num_samples))
 
 
+@in_float32
 def select_in_order(gate: Gate, cell: RCNNCell, states: Tensor, draw: Draw, look_ahead: bool = False) -> Selection:
     """Select one word after the other: each gate reads a memory of the words selected before it.
 

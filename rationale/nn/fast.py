@@ -27,6 +27,7 @@ from torch.nn import functional as F
 from rationale.distributions.numerics import log_uniform
 from rationale.distributions.protocol import GateDistribution
 from rationale.nn.gates import Gate
+from rationale.nn.precision import in_float32
 from rationale.nn.rcnn import RCNNCell
 from rationale.nn.sampling import Draw, log_switches, sample
 
@@ -125,6 +126,7 @@ def as_it_is(loop: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @as_it_is
+@in_float32
 def scan_both_ways(
     ahead: RCNNCell, back: RCNNCell, inputs: Tensor, mask: Tensor, z: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
@@ -194,6 +196,7 @@ class Scan(torch.autograd.Function):
         return hidden[1:].transpose(0, 1), hidden[-1].clone()
 
     @staticmethod
+    @in_float32
     def backward(ctx, grad_states, grad_last):
         _refuse_second_derivatives("scan_both_ways of rationale.nn.rcnn")
         inputs, weight, recurrent, keep, hidden, sums, gates, z, projected = ctx.saved_tensors
@@ -249,6 +252,7 @@ class Scan(torch.autograd.Function):
 
 # ---------------------------------------------------------------------------------------------------- dependent gates
 @as_it_is
+@in_float32
 def select(
     gate: Gate, cell: RCNNCell, states: Tensor, draw: Draw, look_ahead: bool = False
 ) -> tuple[Tensor, GateDistribution, Tensor | None]:
@@ -330,6 +334,7 @@ class MemoryScan(torch.autograd.Function):
         return hidden[:-1], first[:-1], second[:-1], drawn
 
     @staticmethod
+    @in_float32
     def backward(ctx, grad_hidden, grad_first, grad_second, _):
         _refuse_second_derivatives("select_in_order of rationale.models.selector")
         raw_states, memory_weight, recurrent, z_weight, hidden, first, second, gates, z = ctx.saved_tensors

@@ -7,6 +7,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from rationale.nn.precision import in_float32
+
 RCNNState = tuple[Tensor, Tensor, Tensor]  # h, c1, c2
 
 
@@ -76,6 +78,7 @@ def scan(cell: RCNNCell, inputs: Tensor, mask: Tensor) -> Tensor:
     return torch.stack(states, 1)
 
 
+@in_float32
 def scan_both_ways(ahead: RCNNCell, back: RCNNCell, inputs: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
     """States [B, T, 2H] of two cells, of which the second reads from the last token to the first; final [B, 2H]."""
     forward, backward = scan(ahead, inputs, mask), scan(back, inputs.flip(1), mask.flip(1))
