@@ -104,6 +104,22 @@ def test_rows_of_a_batch_are_searched_as_if_they_were_alone():
         assert found.words == alone.words and found.log_prob == pytest.approx(alone.log_prob, abs=1e-5)
 
 
+def test_a_search_leaves_every_part_in_the_mode_it_had():
+    model, source, mask = model_of(dropout=0.5).train(), torch.tensor([[3, 4, 5]]), torch.ones(1, 3, dtype=torch.bool)
+    model.encoder.eval()
+    first = beam_search(model, source, mask, beam=2, longest=5)[0]
+    assert model.training and model.output.training and not model.encoder.training
+    assert beam_search(model.eval(), source, mask, beam=2, longest=5)[0].words == first.words, "without dropout"
+
+
+def test_a_search_with_weights_that_are_not_numbers_fails_and_one_without_sources_is_empty():
+    model, source, mask = model_of(), torch.tensor([[3, 4, 5]]), torch.ones(1, 3, dtype=torch.bool)
+    assert beam_search(model, source[:0], mask[:0]) == []
+    model.output.bias.data.fill_(torch.nan)
+    with pytest.raises(FloatingPointError, match="word 1 of a target: its probabilities are not numbers"):
+        beam_search(model, source, mask, beam=2, longest=5)
+
+
 def test_the_loss_counts_the_real_words_whose_attention_is_settled():
     torch.manual_seed(0)
     source, target = torch.randint(3, 9, (5, 4)), torch.randint(3, 6, (5, 6))

@@ -7,6 +7,7 @@ from torch import Tensor
 
 from rationale.data.batches import Vocabulary
 from rationale.models.seq2seq import EncodedSource, Seq2Seq
+from rationale.nn.modes import evaluating
 from rationale.settings import Settings, setting
 
 
@@ -39,8 +40,24 @@ def beam_search(model: Seq2Seq, source: Tensor, mask: Tensor, beam: int = 5, lon
     beam : int, K >= 1; 1 is greedy search
     longest : int
         Largest number of words of a target, including its end.
+
+    Returns
+    -------
+    list of Generation
+        One per source. The model is in evaluation mode during the search, and afterwards in the mode that it had.
+
+    Raises
+    ------
+    FloatingPointError
+        If the model gives a word the probability NaN.
     """
-    model.eval()
+    if len(source) == 0:
+        return []
+    with evaluating(model):
+        return _search(model, source, mask, beam, longest)
+
+
+def _search(model: Seq2Seq, source: Tensor, mask: Tensor, beam: int, longest: int) -> list[Generation]:
     rows, width = len(source), source.shape[1]
     memory, (h, c) = model.read(source, mask)
     memory = EncodedSource(*(part.repeat_interleave(beam, 0) for part in memory))
@@ -55,6 +72,8 @@ def beam_search(model: Seq2Seq, source: Tensor, mask: Tensor, beam: int = 5, lon
     for length in range(1, longest + 1):
         state, output, weights = model.step(memory, state, model.embed(words), output)
         log_probs = model.output(output).log_softmax(-1).view(rows, beam, -1)  # [B, K, V]
+        if log_probs.isnan().any():
+            raise FloatingPointError(f"word {length} of a target: its probabilities are not numbers (NaN)")
         log_probs[..., [Vocabulary.unk, Vocabulary.pad]] = -torch.inf
         if length == longest:
             log_probs[..., :end], log_probs[..., end + 1 :] = -torch.inf, -torch.inf
