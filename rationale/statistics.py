@@ -222,7 +222,7 @@ def welch_test(ours: Sequence[float], theirs: Sequence[float], confidence: float
 
         t = (m - m') / sqrt(s^2 / n + s'^2 / n')
 
-    with the degrees of freedom of Welch and Satterthwaite. Source: Welch 1947; scipy computes it. The seeds of the two
+    with the degrees of freedom of Welch and Satterthwaite. Source: Welch 1947. It needs scipy. The seeds of the two
     models need not be the same, and are not paired. Scores of three seeds can show large differences only.
 
     Parameters
@@ -246,16 +246,7 @@ def welch_test(ours: Sequence[float], theirs: Sequence[float], confidence: float
     >>> round(found.value, 3), round(found.p_value, 2), found.is_significant
     (0.033, 0.01, True)
     """
-    _normal_quantile(confidence)
-    for values in (ours, theirs):
-        _require_values(values)
-    value = mean(ours) - mean(theirs)
-    if stdev(ours) == stdev(theirs) == 0:
-        return Difference(value, value, value, float(value == 0))
-    stats = optional("scipy.stats", "Welch's test", "notebooks")
-    test = stats.ttest_ind(list(ours), list(theirs), equal_var=False)
-    interval = test.confidence_interval(confidence)
-    return Difference(value, float(interval.low), float(interval.high), float(test.pvalue))
+    return welch_contrast([ours, theirs], [1, -1], confidence)
 
 
 def welch_contrast(groups: Sequence[Sequence[float]], weights: Sequence[float], confidence: float = 0.95) -> Difference:
@@ -290,6 +281,7 @@ def welch_contrast(groups: Sequence[Sequence[float]], weights: Sequence[float], 
     >>> found.value  # a lead of 4 is larger than a lead of 1 by this much
     3.0
     """
+    _normal_quantile(confidence)
     if len(weights) != len(groups):
         raise ValueError(f"got {len(weights)} weights for {len(groups)} groups, accepted is one per group")
     for values in groups:
@@ -301,9 +293,9 @@ def welch_contrast(groups: Sequence[Sequence[float]], weights: Sequence[float], 
         (weight**2 * stdev(values) ** 2 / len(values), len(values) - 1)
         for weight, values in zip(weights, groups, strict=True)
     ]
-    low, high = welch_interval(value, parts, confidence)
-    if low == high:
+    if all(variance == 0 for variance, _ in parts):
         return Difference(value, value, value, float(value == 0))
+    low, high = welch_interval(value, parts, confidence)
     variance, freedom = _of_sum(parts)
     stats = optional("scipy.stats", "Welch's test", "notebooks")
     return Difference(value, low, high, float(2 * stats.t.sf(abs(value) / variance**0.5, freedom)))

@@ -98,6 +98,12 @@ def test_a_contrast_of_two_groups_is_welchs_test_and_of_four_it_covers_the_truth
     assert all((one.p_value > 0.05) == (one.low <= 0 <= one.high) for one in found), "one without 0 has a small p"
 
 
+def test_welchs_test_takes_a_difference_of_rounding_for_none():
+    """0.1 + 0.2 is not 0.3 in Python's numbers."""
+    found = welch_test([0.1 + 0.2, 0.1 + 0.2], [0.3, 0.3])
+    assert found.value == 0 and found.p_value == 1 and not found.is_significant
+
+
 def test_welchs_test_of_scores_without_spread_has_an_interval_without_width():
     found = welch_test([0.4, 0.4], [0.3, 0.3])
     assert found.low == found.high == found.value == pytest.approx(0.1) and found.p_value == 0
