@@ -2,9 +2,8 @@
 
 import torch
 from torch import Tensor
-from torch.distributions.utils import lazy_property
 
-from rationale.distributions.numerics import SINGLE_DRAW, clamp_to_interior, log_sigmoid, log_uniform
+from rationale.distributions.numerics import SINGLE_DRAW, cached_per_mode, clamp_to_interior, log_sigmoid, log_uniform
 
 
 class Bernoulli(torch.distributions.Bernoulli):
@@ -26,7 +25,12 @@ class Bernoulli(torch.distributions.Bernoulli):
 
     binary = True  # a draw is exactly 0 or 1
 
-    @lazy_property
+    @cached_per_mode
+    def probs(self) -> Tensor:
+        """sigmoid(m) for given `logits`."""
+        return self.logits.sigmoid()
+
+    @cached_per_mode
     def logits(self) -> Tensor:
         """ln p - ln(1 - p) for given `probs`, which are not cut off as in torch; 0 counts as the smallest number."""
         probs = clamp_to_interior(self.probs)
@@ -46,7 +50,8 @@ class Bernoulli(torch.distributions.Bernoulli):
 
     @property
     def prob_nonzero(self) -> Tensor:
-        return self.prob_one
+        """P(Z = 1), as the exponential of its logarithm, whose gradient has digits where the gate is nearly open."""
+        return self.log_prob_nonzero.exp()
 
     @property
     def prob_one(self) -> Tensor:

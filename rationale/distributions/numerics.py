@@ -8,6 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.autograd import Function
+from torch.distributions import Distribution
+from torch.distributions.utils import lazy_property
 from torch.nn.functional import logsigmoid
 
 LN2 = math.log(2.0)
@@ -277,11 +279,21 @@ def clip_limits(like: Tensor, left: float, right: float) -> tuple[float, float]:
     return (0.0 if left < 0 else info.tiny), (1.0 if right > 1 else 1 - info.eps / 2)
 
 
-def as_tensor_like(value: Tensor | float, like: Tensor) -> Tensor:
-    """A value as a tensor of at least the dtype of `like`, on its device if it was a number."""
+def value_of(law: Distribution, value: Tensor | float, like: Tensor) -> Tensor:
+    """A value of a law as a tensor of at least the dtype of `like`, on its device if it was a number.
+
+    Raises
+    ------
+    ValueError
+        If it is outside the support of the law, unless this one does not validate its arguments.
+    """
     if not isinstance(value, Tensor):
-        return torch.as_tensor(value, dtype=like.dtype, device=like.device)
-    return value if value.dtype == like.dtype else value.to(torch.promote_types(value.dtype, like.dtype))
+        value = torch.as_tensor(value, dtype=like.dtype, device=like.device)
+    if value.dtype != like.dtype:
+        value = value.to(torch.promote_types(value.dtype, like.dtype))
+    if law._validate_args:
+        law._validate_sample(value)
+    return value
 
 
 def minus_inf_outside(value: Tensor, log_prob: Tensor) -> Tensor:
@@ -379,14 +391,12 @@ def log_pochhammer(x: Tensor, d: Tensor) -> Tensor:
     return torch.where(x < 16, torch.lgamma(small + d) - torch.lgamma(small), stirling)
 
 
-class cached_per_mode:
+class cached_per_mode(lazy_property):
     """A property that is computed once with its gradient, and once more in inference mode, which can keep none.
 
-    torch's `lazy_property` would keep what was first computed in inference mode, without a gradient.
+    torch's `lazy_property` would keep what was first computed in inference mode, without a gradient. This one is a
+    subclass, so that a distribution does not compute a parameter only to check it.
     """
-
-    def __init__(self, compute: Callable[[Any], Any]):
-        self.compute = compute
 
     def __set_name__(self, owner: type, name: str) -> None:
         self.name = f"_cached{name}"
@@ -399,7 +409,7 @@ class cached_per_mode:
         name = self.name + "_in_inference_mode" * without_gradient
         if name not in vars(instance):
             with torch.set_grad_enabled(not without_gradient):
-                setattr(instance, name, self.compute(instance))
+                setattr(instance, name, self.wrapped(instance))
         return vars(instance)[name]
 
 

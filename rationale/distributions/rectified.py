@@ -10,7 +10,6 @@ from torch.distributions import Distribution, constraints
 
 from rationale.distributions.numerics import (
     SINGLE_DRAW,
-    as_tensor_like,
     average_over_quantiles,
     cached_per_mode,
     clamp_to_interior,
@@ -19,6 +18,7 @@ from rationale.distributions.numerics import (
     one_minus_exp,
     quadrature_rule,
     rounded_draw,
+    value_of,
     widened,
     with_boundary_values,
 )
@@ -202,13 +202,6 @@ class StretchedRectified(Distribution):
         wide = self._map(Tensor.float)
         return rounded_draw(wide._unit_base._rectified_quantile(log_s.float(), self.left, self.right), dtype)
 
-    def _as_value(self, value: Tensor | float) -> Tensor:
-        """A value or a probability as a tensor of the parameters' dtype, after the check that it is in [0, 1]."""
-        value = as_tensor_like(value, self._like)
-        if self._validate_args:
-            self._validate_sample(value)
-        return value
-
     def _at(self, value: Tensor) -> Tensor:
         """The base's coordinate of a value of H, after 0 and 1 are replaced by numbers inside (0, 1)."""
         value = clamp_to_interior(value)
@@ -221,21 +214,21 @@ class StretchedRectified(Distribution):
     @widened
     def cdf(self, value: Tensor | float) -> Tensor:
         """P(H <= value), which jumps by P(H = 0) at 0 and by P(H = 1) at 1."""
-        value = self._as_value(value)
+        value = value_of(self, value, self._like)
         inside = one_minus_exp(self._unit_base._log_survival_at(self._at(value)))
         return with_boundary_values(value, inside, torch.where(value < 0, 0.0, self.prob_zero), 1.0)
 
     @widened
     def icdf(self, value: Tensor | float) -> Tensor:
         """clip(left + (right - left) F^-1(value), 0, 1), which is constant over each of the two masses."""
-        value = self._as_value(value)
+        value = value_of(self, value, self._like)
         inside = self._unit_base._rectified_quantile((-clamp_to_interior(value)).log1p(), self.left, self.right)
         return with_boundary_values(value, inside, 0.0, 1.0)
 
     @widened
     def log_prob(self, value: Tensor | float) -> Tensor:
         """Log of the mass at 0 and at 1, and of the density (not rescaled) in between, eq. (H5); outside, -inf."""
-        value, ends = self._as_value(value), (self._x_zero, self._x_one)
+        value, ends = value_of(self, value, self._like), (self._x_zero, self._x_one)
         return self._unit_base._rectified_log_prob(
             value, self.left, self.right, ends, lambda: (self._log_zero, self._log_one)
         )

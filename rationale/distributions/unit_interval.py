@@ -18,7 +18,6 @@ from rationale.distributions.fast import hardkuma_log_prob, kumaraswamy_draw, ku
 from rationale.distributions.numerics import (
     LN2,
     SINGLE_DRAW,
-    as_tensor_like,
     average_over_quantiles,
     clamp_to_interior,
     clip_limits,
@@ -31,6 +30,7 @@ from rationale.distributions.numerics import (
     minus_inf_outside,
     one_minus_exp,
     quadrature_rule,
+    value_of,
     widened,
     with_boundary_values,
 )
@@ -135,13 +135,6 @@ class UnitDistribution(Distribution):
         new._validate_args = self._validate_args
         return new
 
-    def _as_value(self, value: Tensor | float) -> Tensor:
-        """A value or a probability as a tensor of the parameters' dtype, after the check that it is in [0, 1]."""
-        value = as_tensor_like(value, self._like)
-        if self._validate_args:
-            self._validate_sample(value)
-        return value
-
     def _at(self, value: Tensor) -> Tensor:
         value = clamp_to_interior(value)
         return self._coordinate(value, 1 - value)
@@ -149,29 +142,29 @@ class UnitDistribution(Distribution):
     @widened
     def log_survival(self, value: Tensor | float) -> Tensor:
         """ln P(K > value); it is 0 at 0 and -inf at 1."""
-        value = self._as_value(value)
+        value = value_of(self, value, self._like)
         return with_boundary_values(value, self._log_survival_at(self._at(value)), 0.0, -math.inf)
 
     @widened
     def log_cdf(self, value: Tensor | float) -> Tensor:
         """ln P(K <= value), accurate even where the cdf itself underflows; it is -inf at 0 and 0 at 1."""
-        value = self._as_value(value)
+        value = value_of(self, value, self._like)
         return with_boundary_values(value, self._log_cdf_at(self._at(value)), -math.inf, 0.0)
 
     @widened
     def cdf(self, value: Tensor | float) -> Tensor:
-        value = self._as_value(value)
+        value = value_of(self, value, self._like)
         return with_boundary_values(value, one_minus_exp(self._log_survival_at(self._at(value))), 0.0, 1.0)
 
     @widened
     def icdf(self, value: Tensor | float) -> Tensor:
-        value = self._as_value(value)
+        value = value_of(self, value, self._like)
         return with_boundary_values(value, self._quantile((-clamp_to_interior(value)).log1p()), 0.0, 1.0)
 
     @widened
     def log_prob(self, value: Tensor | float) -> Tensor:
         """Log density. At 0 and 1 this is its limit, which may be +inf or -inf; outside [0, 1] it is -inf."""
-        value = self._as_value(value)
+        value = value_of(self, value, self._like)
         inside = self._log_prob_at(self._at(value))
 
         def limit(power: Tensor) -> Tensor:
