@@ -16,9 +16,9 @@ from rationale.nn.mappings import vectorised
 from rationale.nn.mappings.mapping import Mapping
 from rationale.nn.mappings.projection import Projected
 from rationale.nn.mappings.rows import (
+    OfRows,
     apply_to_rows,
     arrays,
-    batch_first,
     check_all,
     checked,
     divided,
@@ -205,7 +205,7 @@ def _fast_entmax(scores: Tensor, mask: Tensor | None, gamma: float, alpha: Tenso
 
 
 @with_signature
-class _Entmax(torch.autograd.Function):
+class _Entmax(OfRows):
     """weights = _Entmax.apply(scores [..., T], mask bool [..., T] or None, gamma, alpha [..., 1]).
 
     Both derivatives are functions of the weights, written with torch operations, so further derivatives follow.
@@ -241,10 +241,6 @@ class _Entmax(torch.autograd.Function):
         y, alpha = ctx.saved_tensors
         change = 0.0 if scores is None else entmax_jacobian_times(scores, y, alpha, ctx.gamma)
         return change if alphas is None else change + (alphas * alpha_derivative(y, alpha)).to(y.dtype)
-
-    @staticmethod
-    def vmap(info, in_dims, *inputs):
-        return _Entmax.apply(*batch_first(info.batch_size, in_dims, inputs)), 0
 
 
 def slopes_of(y: Tensor, alpha: Tensor) -> tuple[Tensor, Tensor]:

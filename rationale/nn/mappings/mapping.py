@@ -57,7 +57,8 @@ class Mapping(nn.Module):
     makes_equal: ClassVar[str] = "nothing"
     special_case_of: ClassVar[str] = ""
 
-    def __init_subclass__(cls, **_: Any) -> None:
+    def __init_subclass__(cls, **kwargs: Any):
+        super().__init_subclass__(**kwargs)
         MAPPINGS.add_class(cls)
 
     def __init__(self, dim: int = -1, **arguments: Any):

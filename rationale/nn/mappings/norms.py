@@ -8,7 +8,7 @@ from torch import Tensor
 
 from rationale.nn.mappings import vectorised
 from rationale.nn.mappings.mapping import Mapping
-from rationale.nn.mappings.rows import apply_to_rows, arrays, batch_first, empty_like, not_finite, with_signature
+from rationale.nn.mappings.rows import OfRows, apply_to_rows, arrays, empty_like, not_finite, with_signature
 
 
 def sq_pnorm_max(
@@ -44,7 +44,7 @@ class SqPnormMax(Mapping):
 
 
 @with_signature
-class _SquaredNorm(torch.autograd.Function):
+class _SquaredNorm(OfRows):
     """The compiled form: weights = _SquaredNorm.apply(scores [..., T], mask bool [..., T] or None, gamma, p)."""
 
     @staticmethod
@@ -75,13 +75,9 @@ class _SquaredNorm(torch.autograd.Function):
         (y,) = ctx.saved_tensors
         return norm_jacobian_times(scores, y, ctx.gamma, ctx.p)
 
-    @staticmethod
-    def vmap(info, in_dims, *inputs):
-        return _SquaredNorm.apply(*batch_first(info.batch_size, in_dims, inputs)), 0
-
 
 @with_signature
-class _JacobianTimes(torch.autograd.Function):
+class _JacobianTimes(OfRows):
     """The compiled form of `norm_jacobian_times`, without derivatives."""
 
     @staticmethod
@@ -96,10 +92,6 @@ class _JacobianTimes(torch.autograd.Function):
     @staticmethod
     def setup_context(ctx, inputs, output):
         pass
-
-    @staticmethod
-    def vmap(info, in_dims, *inputs):
-        return _JacobianTimes.apply(*batch_first(info.batch_size, in_dims, inputs)), 0
 
 
 def norm_jacobian_times(v: Tensor, y: Tensor, gamma: float, p: float) -> Tensor:

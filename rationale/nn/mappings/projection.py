@@ -4,11 +4,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rationale.nn.mappings.rows import arrays, batch_first, empty_like, not_finite, with_signature
+from rationale.nn.mappings.rows import OfRows, arrays, empty_like, not_finite, with_signature
 
 
 @with_signature
-class Projected(torch.autograd.Function):
+class Projected(OfRows):
     """Simplex projection, after the proximal map of a penalty (`equal`: what this penalty makes equal).
 
     weights, groups, signs = Projected.apply(scores [..., T], mask bool [..., T] or None, gamma, lam, equal); groups and
@@ -58,13 +58,9 @@ class Projected(torch.autograd.Function):
         weights, groups, signs = ctx.saved_tensors
         return Averaged.apply(scores, weights, groups, signs, ctx.gamma), None, None
 
-    @staticmethod
-    def vmap(info, in_dims, *inputs):
-        return Projected.apply(*batch_first(info.batch_size, in_dims, inputs)), (0, 0, 0)
-
 
 @with_signature
-class Averaged(torch.autograd.Function):
+class Averaged(OfRows):
     """The Jacobian of `Projected` times values [..., T]: subtract the mean over the support, average over each group.
 
     The Jacobian of the projection subtracts the mean over the support; the Jacobian of the proximal map averages over
@@ -100,10 +96,6 @@ class Averaged(torch.autograd.Function):
     @staticmethod
     def jvp(ctx, values, *_):
         return Averaged.apply(values, *ctx.saved_tensors, ctx.gamma)
-
-    @staticmethod
-    def vmap(info, in_dims, *inputs):
-        return Averaged.apply(*batch_first(info.batch_size, in_dims, inputs)), 0
 
 
 def as_rows(values: Tensor, shape: tuple[int, int]) -> np.ndarray:

@@ -203,6 +203,15 @@ def with_signature(function: type[torch.autograd.Function]) -> type[torch.autogr
     return function
 
 
+class OfRows(torch.autograd.Function):
+    """A function of rows [..., T], so that a batch of `torch.func.vmap` is one more dimension of them."""
+
+    @classmethod
+    def vmap(cls, info: Any, in_dims: tuple, *inputs: Any) -> tuple[Any, Any]:
+        outputs = cls.apply(*batch_first(info.batch_size, in_dims, inputs))
+        return outputs, (0,) * len(outputs) if isinstance(outputs, tuple) else 0
+
+
 def batch_first(size: int, in_dims: tuple, arguments: tuple) -> list[Any]:
     """The arguments of a vectorised call (`torch.func.vmap`), each tensor with the batch as its first dimension."""
     return [
