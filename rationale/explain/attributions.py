@@ -242,7 +242,7 @@ def masks(
             scale = multiplier if estimator == "score" else 1.0
             cost = scale * score_term(gates, z, distance.detach() - average, mask)
             average = average.lerp(distance.detach(), 0.01)
-        keep = gates.log_prob_nonzero.exp()
+        keep = gates.prob_nonzero
         if watch:
             watch(step, keep.detach(), distance.detach())
         loss = masked_mean(keep, mask) + cost
@@ -251,7 +251,7 @@ def masks(
         optimizer.step()
         raw.data.clamp_(-10, 10)
         log_multiplier = (log_multiplier + 0.01 * (gap / margin).clamp(-1, 5)).clamp(math.log(0.1), math.log(200))
-    return free_gates(raw.detach(), estimator).log_prob_nonzero.exp() * mask
+    return free_gates(raw.detach(), estimator).prob_nonzero * mask
 
 
 def quarters(num_steps: int) -> tuple[int, ...]:

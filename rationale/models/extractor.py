@@ -271,7 +271,7 @@ class Extractor(nn.Module):
             if self.auxiliary_reads_states:
                 second = repeated(self.auxiliary.predict(states, final, mask), num_samples)
             else:
-                second = self.auxiliary(embedded, rows, gates.log_prob_nonzero.exp() * rows)
+                second = self.auxiliary(embedded, rows, gates.prob_nonzero * rows)
         return Output(prediction, z, gates, dependent, switches, second)
 
     def read_all(self, tokens: Tensor, mask: Tensor) -> Output:

@@ -145,7 +145,7 @@ class Threshold(Rule):
 
     @staticmethod
     def decide(gates: GateDistribution, mask: Tensor | None, threshold: float, budget: float) -> Tensor:
-        return (gates.log_prob_nonzero.exp() >= threshold).to(gates.prob_zero.dtype)
+        return (gates.prob_nonzero >= threshold).to(gates.prob_zero.dtype)
 
     @staticmethod
     def of_weights(weights: Tensor, mask: Tensor, threshold: float, budget: float) -> Tensor:

@@ -327,7 +327,7 @@ class RationaleObjective(nn.Module):
         given the value of this one. In all other cases, neighbours count as independent.
         """
         gates = output.required_gates()
-        shut, kept = gates.log_prob_zero.exp(), gates.log_prob_nonzero.exp()
+        shut, kept = gates.log_prob_zero.exp(), gates.prob_nonzero
         words = torch.where(mask, kept, 0.0).sum(1)
         if output.log_switches is not None:
             return words, torch.where(mask[:, 1:], output.log_switches.exp(), 0.0).sum(1)
