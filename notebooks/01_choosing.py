@@ -240,9 +240,10 @@ share = torch.linspace(0.01, 0.99, 99, dtype=torch.float64)
 with_it = [cost[(selections[:, 0] == first) & (selections[:, 2] == 1)].mean() for first in (0, 1)]
 without = [cost[(selections[:, 0] == first) & (selections[:, 2] == 0)].mean() for first in (0, 1)]
 loss, gain = with_it[0] - without[0], without[1] - with_it[1]
-assert abs(turning - loss / (loss + gain)) < 0.01, f"`turning`: good pays above {loss / (loss + gain):.3f}"
-print(f"good costs {loss:.2f} nats without not, and saves {gain:.2f} with it")
+pays_above = loss / (loss + gain)
+assert abs(turning - pays_above) < 0.01, f"`turning` is too {'low' if turning < pays_above else 'high'}"
 assert 0 < guess < 1 and abs(guess - turning) < 0.2, "`guess`: compare the two rows with good and without not"
+print(f"good costs {loss:.2f} nats without not, and saves {gain:.2f} with it, so it pays above {pays_above:.3f}")
 
 # %% [markdown]
 # ## 3. Why not go on like this?

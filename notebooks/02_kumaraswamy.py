@@ -514,6 +514,8 @@ assert same_u == (max(best_u) - min(best_u) < 4e-3), "`same_u` is not what you f
 # $$\mathrm{KL} = -\mathrm{Ent}(a,b) - \ln(\alpha\beta) + (\alpha-1)\frac{H_b}{a} - (\beta-1)\,E_p[\ln(1-K^\alpha)].
 # \tag{K8}$$
 #
+# > (This box is optional. It says how the package computes the last term.)
+# >
 # > Only the last expectation has no closed form in general. To compute it, we can expand
 # > $\ln(1-x) = -\sum_m x^m/m$ and take the moments from (K4). This gives the series
 # > $E[\ln(1-K^\alpha)] = -\sum_{m\ge1}\frac bm B(1+\frac{\alpha m}{a}, b)$. Its terms fall only like $m^{-1-b}$, so for
@@ -597,7 +599,8 @@ for of, to, claimed in (("U", "hump", u_to_hump), ("hump", "U", hump_to_u)):
     sampled = laws[of].sample((p.num_samples,))
     log_ratio = laws[of].log_prob(sampled) - laws[to].log_prob(sampled)  # its mean is the KL
     allowed = 5 * log_ratio.std() / math.sqrt(p.num_samples)  # five standard errors
-    assert abs(claimed - log_ratio.mean()) < allowed, f"KL from the {of} to the {to}: draws say {log_ratio.mean():.2f}"
+    size = "too low" if claimed < log_ratio.mean() else "too high"
+    assert abs(claimed - log_ratio.mean()) < allowed, f"the KL from the {of} to the {to} is {size}"
 assert larger == ("U to hump" if u_to_hump > hump_to_u else "hump to U"), "`larger` is not what you found"
 
 # %% [markdown]

@@ -170,8 +170,10 @@ half_closed_ends = (-1.0, 1.0)
 
 # %% tags=["check"]
 for ends in ((-0.1, 1.1), (-0.5, 1.0), (-0.01, 2.0)):
-    mass = HardKuma(1.0, 1.0, *ends).prob_zero
-    assert abs(mass - uniform_mass(*ends)) < 1e-12, f"`uniform_mass` of {ends}: the gate has {mass:.4f}"
+    mass, claimed_mass = HardKuma(1.0, 1.0, *ends).prob_zero, uniform_mass(*ends)
+    size = "too low" if claimed_mass < mass else "too high"
+    assert abs(mass - claimed_mass) < 1e-12, f"`uniform_mass` is {size} for the ends {ends}"
+assert len(half_closed_ends) == 2, "`half_closed_ends` is a pair"
 half_closed = HardKuma(1.0, 1.0, *half_closed_ends)
 assert abs(half_closed.prob_zero - 0.5) < 1e-12, f"P(H = 0) is {half_closed.prob_zero:.3f}, not a half"
 assert half_closed.prob_one == 0, f"P(H = 1) is {half_closed.prob_one:.3f}, not 0"
@@ -313,6 +315,8 @@ for name, value in total.items():
 # At the two kinks, $t = 0$ and $t = 1$, the derivative does not exist. For any $\theta$, a random $u$ meets them with
 # probability 0, so we need not worry about them.
 #
+# > (This box is optional. It is for readers who want a proof.)
+# >
 # > Let $g$ be a function of the gate, such as the loss of the model. Is the average of
 # > $g'(h)\,\partial h/\partial\theta$ still the gradient of $E[g(H)]$? It is, if $g$ is **Lipschitz**, that is, if
 # > $|g(h) - g(h')| \le C\,|h - h'|$ for some number $C$. You can prove this in two steps.
@@ -417,7 +421,8 @@ shut_gates = HardKuma(many_a, torch.tensor(5.0), p.left, p.right)
 reached = {"task": (by_task != 0).double().mean(), "constraint": (by_mass != 0).double().mean()}
 expected_count = gradient_share * p.num_samples
 allowed = 5 * math.sqrt(expected_count + 1)  # of a count
-assert abs(reached["task"] * p.num_samples - expected_count) < allowed, f"in {reached['task']:.1e} of the draws"
+size = "too low" if gradient_share < reached["task"] else "too high"
+assert abs(reached["task"] * p.num_samples - expected_count) < allowed, f"`gradient_share` is {size}"
 assert 0 < gradient_share < 1e-2, "how often is this gate neither 0 nor 1?"
 assert still_reaches == max(reached, key=reached.get), "`still_reaches`: look at (H6) and (H4)"
 
@@ -753,7 +758,8 @@ for original, copy, claimed in zip(originals, copies, lost, strict=True):
     sampled = original.sample((p.num_samples,))
     log_ratio = original.log_prob(sampled) - copy.log_prob(sampled)  # its mean is the KL
     allowed = 5 * log_ratio.std() / math.sqrt(p.num_samples)  # five standard errors
-    assert abs(claimed - log_ratio.mean()) < allowed, f"a KL of {claimed:.4f}, but draws say {log_ratio.mean():.4f}"
+    size = "too low" if claimed < log_ratio.mean() else "too high"
+    assert abs(claimed - log_ratio.mean()) < allowed, f"a KL of {claimed:.4f} is {size}"
 assert worst == lost.index(max(lost)), "`worst` is not what you found"
 
 # %% [markdown]

@@ -374,7 +374,8 @@ for border, before, after in zip(borders, sequence[:-1], sequence[1:], strict=Tr
     near_border = HardKuma(torch.tensor(0.3), border * torch.tensor([0.99, 1.0, 1.01]))
     masses_there = torch.stack([near_border.prob_zero, near_border.prob_interior, near_border.prob_one])
     decided = [("closed", "between", "open")[k] for k in masses_there.argmax(0)]
-    assert [decided[0], decided[2]] == [before, after], f"around b = {border:.3f}: {decided[0]}, then {decided[2]}"
+    changes = [decided[0], decided[2]] == [before, after]
+    assert changes, f"at b = {border:.3f} the decision does not change from {before} to {after}"
     middle, top = masses_there[:, 1].sort().values[1:]
     assert top - middle < 2e-3, f"at b = {border:.4f} the two largest masses differ by {top - middle:.4f}"
 ends = decide(HardKuma(torch.tensor(0.3), torch.tensor([0.1, 10.0])), rule="argmax")
@@ -501,7 +502,7 @@ assert spread["P(0<H<1)"] > 0.9, "4. `spread_shape` has too much mass at 0 and 1
 # - You can read a HardKuma in one picture, with its density on one scale and its two masses on another (H1, H2).
 # - The shape $a$ controls the end at 0, and $b$ controls the end at 1. If a shape is below 1, you find a pole at its
 #   end (X1).
-# - Any two masses at 0 and 1 whose sum is below 1 belong to exactly one pair of shapes, as you found in exercise 1.
+# - In exercise 1, you find out how many pairs of shapes have two given masses at 0 and 1.
 # - Kumaraswamy and Beta agree where one shape is 1. Kuma(s, s) is symmetric only for s = 1 (X2).
 # - For every Kumaraswamy we can find a Beta with the same mean and variance (X3).
 # - The value at test time is 0, 1 or E[K], and it jumps between them (H9).

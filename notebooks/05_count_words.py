@@ -412,25 +412,26 @@ for mode, claimed in apart.items():
     with torch.no_grad():
         empty = [again(torch.zeros(1, n, 4), torch.ones(1, n).bool(), torch.zeros(1, n)).softmax(1) for n in (8, 40)]
     measured_apart = (empty[0] - empty[1]).abs().sum().item()
-    assert abs(claimed - measured_apart) < rounding, f"{mode}: the answers are {measured_apart:.1e} apart"
+    size = "too low" if claimed < measured_apart else "too high"
+    assert abs(claimed - measured_apart) < rounding, f"`apart` is {size} for the mode {mode}"
     assert differ[mode] == (measured_apart > rounding), f"`differ` is not right about mode {mode}"
-assert set(apart) == {"zero", "compact"}, "`apart` has both modes"
+assert set(apart) == set(differ) == {"zero", "compact"}, "`apart` and `differ` have both modes, and nothing else"
 
 # %% [markdown]
 # **Exercise 2** (predict, change, explain; 10 minutes). Give all eight words the same $P(z_t \ne 0) = s$. *Predict* for
 # which $s$ the expected number of switches is largest (`best_s`), and how large $L$ is there (`best_switches`).
-# *Change* $s$ and compute $L$ from 0 to 1, both included. Let `never` be the set of the two $s$ with $L = 0$. *Explain*
-# what these two values of $s$ tell you about a target of zero switches.
+# *Change* $s$ to 0, 0.01, 0.02, ... 1 and compute $L$ for each (`along_s`, a list of 101 numbers). Let `never` be the
+# set of the two $s$ with $L = 0$. *Explain* what these two values of $s$ tell you about a target of zero switches.
 
 # %% tags=["prediction"]
 best_s, best_switches = 0.5, 7 / 8 * 2 * 1 / 4
 
 # %% tags=["solution"]
-along_s = torch.linspace(0, 1, 101)
-same = [both_rates(s.expand(8))[1] for s in along_s]
-most = max(range(101), key=same.__getitem__)
-never = {0.0, 1.0}
-print(f"largest at s = {along_s[most]:.2f}: L = {same[most]:.4f}")
+grid_s = torch.linspace(0, 1, 101)
+along_s = [both_rates(s.expand(8))[1] for s in grid_s]
+most = max(range(101), key=along_s.__getitem__)
+never = {s.item() for s, found_there in zip(grid_s, along_s, strict=True) if found_there < rounding}
+print(f"largest at s = {grid_s[most]:.2f}: L = {along_s[most]:.4f}")
 # If nothing or everything is selected, there are no switches. A target of 0 drives every text to one of the two.
 
 # %% tags=["check"]
@@ -439,7 +440,10 @@ def switches_at(s):
     return ((s**counts * (1 - s) ** (8 - counts)) * switches(patterns)).sum().item()
 
 
-assert abs(switches_at(best_s) - best_switches) < rounding, f"L is {switches_at(best_s):.4f} at your `best_s`"
+size = "too low" if best_switches < switches_at(best_s) else "too high"
+assert abs(switches_at(best_s) - best_switches) < rounding, f"`best_switches` is {size} at your `best_s`"
 higher = [s for s in (best_s - 0.02, best_s + 0.02) if switches_at(s) > best_switches]
 assert not higher, f"at s = {higher} there are more switches"
+for k, claimed in zip(range(101), along_s, strict=True):
+    assert abs(claimed - switches_at(k / 100)) < 1e-6, f"`along_s` is not right at s = {k / 100}"
 assert len(never) == 2 and all(switches_at(s) < rounding for s in never), "L is not 0 at both of `never`"

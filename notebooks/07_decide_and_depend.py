@@ -658,32 +658,40 @@ three = torch.stack([undecided.prob_zero, undecided.prob_interior, undecided.pro
 opened = {"argmax": three.argmax(0) != 0, "threshold": three[0] <= 0.5}
 for name, flags in opened.items():
     share_there = flags.double().mean().item()
-    assert abs(share_by_rule[name] - share_there) < 1e-9, f"{name} selects {share_there:.3f} of these words"
+    size = "too low" if share_by_rule[name] < share_there else "too high"
+    assert abs(share_by_rule[name] - share_there) < 1e-9, f"`share_by_rule` is {size} for {name}"
 assert rises == bool(opened["threshold"].sum() > opened["argmax"].sum()), "`rises` is not what you found"
 assert other_way == bool((opened["argmax"] & ~opened["threshold"]).any()), "`other_way`: compare word by word"
 
 # %% [markdown]
 # **Exercise 2** (predict, change, explain; 12 minutes). For very large $\omega$ the second gate is almost surely not 0
-# if the first drew more than 1/2, and almost surely 0 if it drew less. *Predict*, from $P(z = 0)$ of the first gate
-# (`two.first.prob_zero`), what the plug-in gives then (`predicted_plug_in`, right to 0.01). *Change* $\omega$ to 60 and
-# compute `plug_in_far` and `look_ahead_far` with the methods of `two`. *Explain* what the plug-in multiplies, and why
-# the look-ahead is not 0.
+# if the first drew more than 1/2, and almost surely 0 if it drew less. *Predict* what the plug-in gives then
+# (`predicted_plug_in`, right to 0.01). You need two numbers of the first gate, which are $P(z = 0)$
+# (`two.first.prob_zero`) and $P(z < 1/2)$ (`two.first.cdf(torch.tensor(0.5))`). *Change* $\omega$ to 60 and compute
+# `plug_in_far` and `look_ahead_far` with the methods of `two`. *Explain* what the plug-in multiplies, and why the
+# look-ahead is not 0.
 
 # %% tags=["prediction"]
-predicted_plug_in = 2 * two.first.prob_zero.item() * (1 - two.first.prob_zero.item())
+predicted_plug_in = (two.first.prob_zero * (1 - two.first.cdf(torch.tensor(0.5)))
+                     + (1 - two.first.prob_zero) * two.first.cdf(torch.tensor(0.5))).item()  # fmt: skip
 
 # %% tags=["solution"]
 plug_in_far, look_ahead_far = two.plug_in(60.0), two.look_ahead(60.0)
 print(f"ω = 60: plug-in {plug_in_far:.3f}, look-ahead {look_ahead_far:.3f}; predicted {predicted_plug_in:.3f}")
-# A second gate that copies the first never switches. Here it follows z - 1/2, so a draw in (0, 1/2), selected but below
-# the middle, still gives a switch. The plug-in multiplies the two masses as if nothing were copied, which is near 1/2.
+# For very large omega, the second gate is 0 if the first is below 1/2. So its mass at 0 is P(z < 1/2) of the first. The
+# plug-in multiplies the masses of the two gates as if they did not depend on each other. The look-ahead takes the
+# second mass given the first draw. A draw in (0, 1/2) is selected, and the second gate is 0 after it, so this is a
+# switch. After all other draws, the second gate does what the first did.
 
 # %% tags=["check"]
 drawn = two.drawn
 between = ((drawn > 0) & (drawn < 0.5)).double().mean()
-assert abs(look_ahead_far - between) < spread + 0.01, f"switches happen in {between:.3f} of the draws"
+assert abs(look_ahead_far - between) < spread + 0.01, "`look_ahead_far` is not the share of draws with a switch"
 shut_then = (drawn < 0.5).double().mean()  # how often the second gate is 0 when omega is very large
 unaware = (drawn == 0).double().mean() * (1 - shut_then) + (drawn != 0).double().mean() * shut_then
 assert abs(plug_in_far - unaware) < spread + 0.02, "the plug-in takes both masses after what happened to be drawn"
-shut = two.first.prob_zero.item()
-assert abs(predicted_plug_in - 2 * shut * (1 - shut)) < 0.01, "one gate is 0 and the other is not, in either order"
+assert abs(predicted_plug_in - plug_in_far) < spread + 0.02, "the prediction is not what the plug-in gives"
+shut, shut_next = two.first.prob_zero.item(), two.first.cdf(torch.tensor(0.5)).item()
+limit = shut * (1 - shut_next) + (1 - shut) * shut_next
+assert abs(predicted_plug_in - limit) < 0.01, "one gate is 0 and the other is not: which mass at 0 has each of them?"
+print(f"You predicted {predicted_plug_in:.3f}, and the plug-in gives {plug_in_far:.3f}.")

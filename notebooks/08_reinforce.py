@@ -249,7 +249,11 @@ print(f"noise {single.std(0).norm():.2f} -> {lifted.std(0).norm():.2f}")
 # %% tags=["check"]
 lifted_exact = (table.chances * (table.cost + 10)) @ table.scores
 lifted_noise = table.noise(baseline=-10).norm()
-assert abs(lifted.std(0).norm() / lifted_noise - 1) < 0.15, f"the noise of `lifted` should be {lifted_noise:.2f}"
+ten = score_gradients(table.logits, draws, torch.full_like(table.cost_of(draws), 10.0))  # of a cost that is always 10
+assert lifted.shape == single.shape, "`lifted` has one row for each row of `single`"
+assert torch.allclose(lifted - single, ten, atol=1e-6), "`lifted` is not what the costs plus 10 give for each draw"
+size = "too low" if lifted.std(0).norm() < lifted_noise else "too high"
+assert abs(lifted.std(0).norm() / lifted_noise - 1) < 0.15, f"the noise of `lifted` is {size}"
 assert mean_moves == (not torch.allclose(lifted_exact, exact, atol=1e-9)), "`mean_moves`: sum over all selections"
 assert noise_moves == bool(lifted_noise > 1.2 * single.std(0).norm()), "`noise_moves` is not what you found"
 
@@ -394,8 +398,9 @@ fresh_draws = table.draw(p.num_samples, 2)
 fresh_costs = table.cost_of(fresh_draws)
 along = score_gradients(table.logits, fresh_draws, fresh_costs, fresh_costs.mean(0)) @ exact / (exact @ exact)  # [N]
 error_of_mean = along.std() / math.sqrt(p.num_samples)
-assert abs(measured_factor - along.mean()) < 8 * error_of_mean, f"other draws give {along.mean():.2f}"
-assert abs(predicted_factor - along.mean()) < 5 * error_of_mean, f"`predicted_factor`: measured is {along.mean():.2f}"
+for name, claimed, errors in (("measured", measured_factor, 8), ("predicted", predicted_factor, 5)):
+    size = "too low" if claimed < along.mean() else "too high"
+    assert abs(claimed - along.mean()) < errors * error_of_mean, f"`{name}_factor` is {size}"
 
 # %% [markdown]
 # ## 4. The part that needs no draws

@@ -558,7 +558,7 @@ for weight in blank.parameters():
     torch.nn.init.zeros_(weight)  # then all of its gates stand at one half
 with torch.no_grad():
     _, content = blank(torch.zeros(1, 1), (torch.zeros(1, 1), torch.ones(1, 1)))
-assert abs(factor - content.item()) < 1e-6, f"`factor`: {content.item():.2f} of the content is left after one step"
+assert abs(factor - content.item()) < 1e-6, f"`factor` is too {'low' if factor < content.item() else 'high'}"
 for name, shares in fading.items():
     again = [distance_after_zeros(two_models[name], zeros) for zeros in range(21)]
     assert len(shares) == 21, f"{name}: give a share for each number of zeros from 0 to 20"

@@ -100,9 +100,11 @@ for part in splits.values():
 # $$W_{ij} = V_{ji} = z_{ij} \sim \text{HardKuma}\big(\text{softplus}(A(p_i)\cdot A(q_j)),\;
 # \text{softplus}(B(p_i)\cdot B(q_j))\big). \tag{N3}$$
 #
+# > (This box is optional. For it you need section 3 of `07_decide_and_depend`.)
+# >
 # > $A$ and $B$ end in a ReLU, so their dot products are not negative. So you see from (N3) that both shapes are at
 # > least $\ln 2$. Before we train, the products are small, so both shapes are near $\ln 2$, and all gates start
-# > mostly open (`07_decide_and_depend`, section 3). With `start: target` we add a learned bias to each of the two
+# > mostly open. With `start: target` we add a learned bias to each of the two
 # > products. We set the first values of the biases such that a cell whose two products are 0 is open with a
 # > probability equal to the target. Nothing is normalised in (N3). If a word has more open gates, its $\beta_i$ is a
 # > sum of more terms. This is why HardKuma attention is not attention in the usual sense. With `normalised: true` we
@@ -246,7 +248,8 @@ if p.model != "recurrent":
     common = table["word"].value_counts().index[:12]
     for word in common:
         mean = table.loc[table["word"] == word, "weight"].mean()
-        assert abs(of_null[word] - mean) < 1e-5, f"`{word}`: the mean of its weights is {mean:.3f}"
+        size = "too low" if of_null[word] < mean else "too high"
+        assert abs(of_null[word] - mean) < 1e-5, f"`of_null` is {size} for the word {word}"
     weights = ", ".join(f"{of_null[word]:.3f} for {figures.token_in_words(word)}" for word in common)
     print(f"The mean weights on NULL are {weights}. Your guess was \"{guess}\".")
 

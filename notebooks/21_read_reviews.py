@@ -278,7 +278,8 @@ assert max(shares_of["little"], default=0) <= min(shares_of["much"], default=1),
 for name, (half, claimed) in halves.items():
     matched, selected = (sum(int(part.sum()) for part in parts)
                          for parts in ([chosen[i] & gold[i] for i in half], [chosen[i] for i in half]))
-    assert abs(claimed * selected - matched) < 0.01 * max(1, selected), f"{name}: {matched} of {selected} are gold"
+    size = "too low" if claimed * selected < matched else "too high"
+    assert abs(claimed * selected - matched) < 0.01 * max(1, selected), f"`precision_{name}` is {size}"
 print(f"The precision is {precision_little:.1%} where little is selected, and {precision_much:.1%} where much is "
       f"selected. Your guess was {guess}.")  # fmt: skip
 

@@ -276,44 +276,38 @@ if "states" in kept_by_kind and claims.apply_to(given, "14_train_probes"):
     assert all(min(values[:2]) < min(probe[:2]) for values in others), "no other method keeps as much of the query"
 
 # %% [markdown]
-# **Exercise 1** (predict, change, explain; 12 minutes). The methods that look at one answer do not give their whole
-# attribution to *n* and *m*. *Predict* for which answer they give more to *m* (`guess`, "yes" or "no"). We compare
-# your guess with the result, but we do not grade it. *Change* from one sequence to all test texts of the first toy
-# run that contain a digit of the query. For each method, compute the mean share of layer 1's attribution that goes to
-# *m*, once for the texts with the answer "yes" and once for those with "no" (column `label`). Call the result `to_m`.
-# It is a dict from each method to a dict with the keys "yes" and "no", and without runs it is empty. *Explain* why
-# the answer makes a difference.
+# **Exercise 1** (predict, change, explain; 12 minutes). Section 1 compares the methods at layer 1, which has seen the
+# query. The truth is the same at layer 0, which holds the embeddings of the digits. *Predict* how many of the five
+# methods are nearer to the truth at layer 1 than at layer 0 (`guess`, a number from 0 to 5). We compare your guess with
+# the result, but we do not grade it. *Change* the layer. In `table`, the columns `js_0` and `js_1` have the divergence
+# JS at the two layers. For each row, compute by how many nats layer 1 is nearer (`nearer_by`, a dict from the index of
+# `table` to numbers, which are negative if layer 0 is nearer). *Explain* why the layer matters so much more to the
+# probe than to the other methods.
 
 # %% tags=["prediction"]
-guess = "no"
+guess = 5
 
 # %% tags=["solution"]
-to_m = {}
-for path in folders["toy"][:1]:
-    texts = saved.read_explained(path, "test")
-    texts = texts[texts["gold"].map(any)]
-    for method in (method for method in METHODS if method in texts):
-        shares = [sum(v for v, t in zip(row[method][1], row["tokens"], strict=True) if t == row["second"][1])
-                  / max(sum(row[method][1]), 1e-30) for _, row in texts.iterrows()]
-        means = pd.Series(shares).groupby(texts["label"].tolist()).mean()
-        to_m[method] = {"yes": means.get(1, 0.0), "no": means.get(0, 0.0)}
-# What a method finds depends on the answer. If m argues against the answer, a method can drop it. If the empty sequence
-# has the same answer, it can drop everything.
+nearer_by = (table["js_0"].astype(float) - table["js_1"].astype(float)).to_dict()
+for name, gain in nearer_by.items():
+    print(f"With the {line_in_words(name)}, layer 1 is nearer by {gain:+.3f} nats.")
+# The probe decides about a position from its state alone. The embedding of a digit does not depend on the query, so at
+# layer 0 the probe has to keep nearly all digits. At layer 1 each state has seen the query, so the probe can tell which
+# digits count. The other methods look at one answer, which already depends on the query. For them it matters little at
+# which layer they change the states.
 
 # %% tags=["check"]
-for path in folders["toy"][:1]:
-    rows = saved.read_explained(path, "test")
-    rows = rows[rows["gold"].map(any)]
-    asked_yes = rows["label"].to_numpy(bool)
-    for method in (method for method in METHODS if method in rows):
-        of_m = [np.array(row["tokens"]) == row["second"][1] for _, row in rows.iterrows()]
-        weight = [np.array(layers[1], float) for layers in rows[method]]
-        found = np.array([w @ flags / max(w.sum(), 1e-30) for w, flags in zip(weight, of_m, strict=True)])
-        for answer, those in (("yes", asked_yes), ("no", ~asked_yes)):
-            there = found[those].mean() if those.any() else 0.0
-            assert abs(to_m[method][answer] - there) < 1e-6, f"{method}, {answer}: {those.sum()} texts"
-        print(f"The method {figures.in_words(method)} gives m a share of {to_m[method]['yes']:.2f} if the answer is "
-              f"yes, and of {to_m[method]['no']:.2f} if it is no. Your guess was {guess}.")  # fmt: skip
+assert list(nearer_by) == list(table.index), "one entry for each row of `table`, in its order"
+for name, of_row in table.iterrows():
+    gain = float(of_row["js_0"]) - float(of_row["js_1"])
+    if not pd.isna(gain):
+        size = "too low" if nearer_by[name] < gain else "too high"
+        assert abs(nearer_by[name] - gain) < 1e-6, f"`nearer_by` is {size} for {line_in_words(name)}"
+nearer = {table.loc[name, "model"] for name, gain in nearer_by.items() if gain > 0}
+print(f"Layer 1 is nearer for {len(nearer)} of {table['model'].nunique()} methods. Your guess was {guess}.")
+if is_ours:
+    gains = pd.Series(nearer_by).drop("states").abs()
+    assert nearer_by["states"] > 0.2 > 4 * gains.max(), "the probe gains most by far"
 
 # %% [markdown]
 # ## 4. Masks of single sentences against exact search (Table 2)

@@ -25,7 +25,6 @@ runs_dir: str = "outputs/15_train_seq2seq"  # folder of the runs
 runs: list = []  # names of the runs; empty: the committed outputs/reference/results.csv
 
 # %%
-import itertools
 import json
 
 import numpy as np
@@ -293,35 +292,41 @@ for name, rows in read.items():
     assert abs(zeros - saved.read_metrics(root() / p.runs_dir / name)["test"]["zeros"]) < 0.01, name
 
 # %% [markdown]
-# **Exercise 1** (predict, change, explain; 10 minutes). In section 4 we counted neighbours of exactly equal weight.
-# *Predict* which map has the most equal neighbours once the weights are rounded to two digits, as in a printed table
-# (`guess`, a map). We compare your guess with the result, but we do not grade it. *Change* the weights in this way
-# and count again. Call the result `fused_rounded`. It is a dict from each run to the share of equal neighbours, among
-# the neighbours that are both not 0 after rounding. Without runs, it is empty. *Explain* why weights that are equal
-# in print need not be exactly equal.
+# **Exercise 1** (predict, change, explain; 10 minutes). In section 3, a word belongs to a *segment* if a neighbour has
+# the same weight. A word is *grouped* if it has the weight of any other word of its row, wherever this word stands.
+# *Predict* which share of the grouped words belongs to a segment (`guess`, a dict from "fusedmax" and "oscarmax" to
+# numbers between 0 and 1). We compare your guess with the result, but we do not grade it. *Change* the measure. The
+# table `results` has both shares on the test split, in the rows whose `metric` is `segments` or `grouped`. For each
+# run of these two maps that has both, divide the share of segments by the share of grouped words (`beside`, a dict
+# from the names in the column `run` to numbers; leave out runs without a grouped word). *Explain* the result with the
+# penalties (A3) and (A4) of `40_sparse_attention`.
 
 # %% tags=["prediction"]
-guess = "softmax"
+guess = {"fusedmax": 1.0, "oscarmax": 0.3}
 
 # %% tags=["solution"]
-fused_rounded = {}
-for name, rows in read.items():
-    rounded = [np.array(weights).round(2) for weights in rows["weights"] if len(weights)]
-    pairs_of = [(w[:, 1:], w[:, :-1]) for w in rounded]
-    both = [(one != 0) & (other != 0) for one, other in pairs_of]
-    equal = sum(((one == other) & there).sum() for (one, other), there in zip(pairs_of, both, strict=True))
-    fused_rounded[name] = float(equal / max(1, sum(there.sum() for there in both)))
-# Fusedmax fuses neighbours by design. Oscarmax forms groups of words anywhere, and some members are neighbours. Many
-# weights of the softmax are small and become the same number in print, so what looks fused is only small.
+shares = results.query("model in ['fusedmax', 'oscarmax'] and split == 'test' and metric in ['segments', 'grouped']")
+shares = shares.pivot_table(index="run", columns="metric", values="value").reindex(columns=["segments", "grouped"])
+shares = shares[shares["grouped"] > 0].dropna()
+beside = (shares["segments"] / shares["grouped"]).to_dict()
+# The penalty of fusedmax is on the differences of neighbours, so it makes words equal only if they stand side by side.
+# That of oscarmax is on all pairs of words. It makes two words equal wherever they stand, and some of them are
+# neighbours. These captions are short, and oscarmax groups few of their words at all.
 
 # %% tags=["check"]
-for name, rows in read.items():
-    printed = [[[f"{weight:.2f}" for weight in row] for row in np.array(weights)] for weights in rows["weights"]]
-    met = [(one, other) for text in printed for row in text for one, other in itertools.pairwise(row)
-           if float(one) and float(other)]
-    same = np.mean([one == other for one, other in met]) if met else 0.0
-    assert abs(fused_rounded[name] - same) < 0.01, f"{name}: {same:.3f} of {len(met)} neighbours"
-    print(f"{called[name]}: {fused_rounded[name]:.1%} of the neighbours look fused. Your guess was {guess}.")
+both = results[results["split"].eq("test") & results["model"].isin(["fusedmax", "oscarmax"])]
+both = {metric: both[both["metric"].eq(metric)].set_index("run") for metric in ("segments", "grouped")}
+wanted = both["grouped"].index[both["grouped"]["value"] > 0].intersection(both["segments"].index)
+assert set(beside) == set(wanted), "`beside` has one entry for each run of the two maps that has both shares"
+for run, claimed in beside.items():
+    right = both["segments"]["value"][run] / both["grouped"]["value"][run]
+    assert abs(claimed - right) < 1e-6, f"`beside` is too {'low' if claimed < right else 'high'} for {run}"
+for name in ("fusedmax", "oscarmax"):
+    of_map = [value for run, value in beside.items() if both["grouped"]["model"][run] == name]
+    told = f"{min(of_map):.0%} to {max(of_map):.0%}" if of_map else "not known, as there is no such run,"
+    print(f"With {name}, the share is {told} in {len(of_map)} runs. Your guess was {guess[name]:.0%}.")
+    if is_ours:
+        assert len(of_map) == 3 and (min(of_map) == 1 if name == "fusedmax" else 0.5 < max(of_map) < 0.9), "as said"
 
 # %% [markdown]
 # ## Summary

@@ -1100,10 +1100,10 @@ assert set(rate_gaps) == set(tested["target"]), "one entry per target"
 for target, part in tested.groupby("target"):
     rates = part.groupby("metric")["value"].mean()
     gap = 100 * (rates["rate_selected"] - rates["rate_expected"])
-    assert abs(rate_gaps[target] - gap) < 1e-6, f"target {target:.0%}: {gap:+.2f} points"
+    assert abs(rate_gaps[target] - gap) < 1e-6, f"{target:.0%}: too {'low' if rate_gaps[target] < gap else 'high'}"
 if is_ours:
-    assert larger_at_10 == ("selected" if rate_gaps[0.1] > 0 else "expected"), f"{rate_gaps[0.1]:+.1f} points at 10 %"
-    assert nearer_at_60 == (abs(rate_gaps[0.6]) < abs(rate_gaps[0.25])), f"{rate_gaps[0.6]:+.1f} points at 60 %"
+    assert larger_at_10 == ("selected" if rate_gaps[0.1] > 0 else "expected"), "`larger_at_10` is not what you found"
+    assert nearer_at_60 == (abs(rate_gaps[0.6]) < abs(rate_gaps[0.25])), "`nearer_at_60` is not what you found"
 
 # %% [markdown]
 # ## Summary

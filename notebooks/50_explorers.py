@@ -107,8 +107,9 @@ explorers.explore_layers(find.find_runs(root() / p.runs_dir)["probes"])
 # %% [markdown]
 # **Exercise 1** (predict, change, explain; 8 minutes). Begin at the U-shape, $a = b = 1/2$ on $(-0.1, 1.1)$.
 # *Predict* which sliders can bring $P(0)$ to 1/2 if you move only one of them (`can`, a set of some of "a", "b",
-# "left", "right"). *Change* each slider and read off where this happens (`half`, a dict of sliders to values, to two
-# digits). *Explain* why you cannot do it with the others.
+# "left", "right"). With the sliders, both shapes go from 0.01 to 100, `left` from $-1$ to 0, and `right` from 1 to 2.
+# *Change* each slider and read off where this happens (`half`, a dict of sliders to values, to two digits). *Explain*
+# why you cannot do it with the others.
 
 # %% tags=["prediction"]
 can = {"a", "b"}
@@ -122,7 +123,7 @@ half = {"a": 0.116, "b": 2.04}
 start = {"a": 0.5, "b": 0.5, "left": -0.1, "right": 1.1}
 for name, ends in (("a", (0.01, 100)), ("b", (0.01, 100)), ("left", (-1, -0.01)), ("right", (1, 2))):
     reached = [describe_shape(**start | {name: end})["P(0)"] for end in ends]
-    assert (name in can) == (min(reached) < 0.5 < max(reached)), f"{name}: {reached[0]:.2f} to {reached[1]:.2f}"
+    assert (name in can) == (min(reached) < 0.5 < max(reached)), f"`can` is not right about the slider {name}"
 for name, value in half.items():
     there = describe_shape(**start | {name: value})["P(0)"]
     assert abs(there - 0.5) < 0.01, f"{name} = {value}: P(0) = {there:.2f}"

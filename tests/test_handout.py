@@ -144,6 +144,50 @@ def test_a_check_of_a_student_says_what_is_missing_then_what_is_wrong_and_then_e
     assert capsys.readouterr().out.endswith("Because it is one more.\n")
 
 
+def packed_check(check: str, predicted: str = "guess = 2", solution: str = "found = [1]") -> str:
+    task = "**Exercise 4** (predict, change, explain; 5 minutes). ..."
+    sources = {"prediction": predicted, "solution": f"{solution}\n# Why.", "check": check}
+    made = [nbformat.v4.new_code_cell(source, metadata={"tags": [tag]}) for tag, source in sources.items()]
+    (exercise,) = exercises(nbformat.v4.new_notebook(cells=[nbformat.v4.new_markdown_cell(task), *made]))
+    return pack(exercise, check)
+
+
+def test_what_was_predicted_at_the_first_check_is_shown_when_the_exercise_is_solved(capsys) -> None:
+    packed, names = packed_check("assert guess == found[0], 'compare'"), {"guess": 2, "found": ...}
+    for changes, message in (({}, "`found` has no value"), ({"guess": 3, "found": [1]}, "compare")):
+        names |= changes
+        with pytest.raises(AssertionError, match=message):
+            check_answer(packed, names)
+    check_answer(packed, names | {"guess": 1})
+    assert "You predicted `guess` = 2, and now it is 1." in capsys.readouterr().out, "not 3, which came later"
+    check_answer(packed, {"guess": 1, "found": [1]})
+    assert "You predicted `guess` = 1.\n" in capsys.readouterr().out
+
+
+def test_a_function_that_is_predicted_is_not_printed(capsys) -> None:
+    packed = packed_check("assert guess(1) == found, 'compare'", "def guess(x):\n    return x", "found = 1")
+    check_answer(packed, {"guess": lambda x: x, "found": 1})
+    assert capsys.readouterr().out.startswith("Exercise 4 is solved.")
+
+
+@pytest.mark.parametrize(("check", "value"), [
+    ("for one, two in zip([1, 2], found, strict=True):\n    assert one == two and guess, 'no'", [1]),
+    ("assert found['x'] == guess, 'no'", {}),
+    ("assert found.dtype == guess, 'no'", [1, 2]),
+    ("def half(y):\n    return y / 2\n\n\nassert guess, 'no'\nassert half(found) == 1, 'no'", "1"),
+    ("assert guess, 'no'\nkept = found\nassert kept[0], 'no'", None),
+])  # fmt: skip
+def test_an_answer_in_another_form_is_named_and_its_error_is_the_cause(check: str, value) -> None:
+    with pytest.raises(AssertionError, match=r"`found` does not have the form that the task asks for") as told:
+        check_answer(packed_check(check), {"guess": 2, "found": value})
+    assert isinstance(told.value.__cause__, (ValueError, KeyError, AttributeError, TypeError))
+
+
+def test_a_check_in_a_notebook_that_was_not_run_says_so() -> None:
+    with pytest.raises(AssertionError, match="exercise 4: `table` has no value, run all earlier cells first"):
+        check_answer(packed_check("assert table[guess] == found, 'no'"), {"guess": 2, "found": 1})
+
+
 def test_both_editions_are_written_as_notebooks_and_as_pages(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setattr("tools.handout.root", lambda: tmp_path)
     (tmp_path / "notebooks").mkdir()

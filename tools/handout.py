@@ -1,13 +1,13 @@
 """Hand-outs of the notebooks: `python -m tools.handout [FOLDER]`, or `make handout`.
 
 An exercise is four cells: Markdown that ends with the task and says which names to define; a cell tagged `prediction`
-that defines what is predicted; a cell tagged `solution` that defines the rest and ends with a comment, the model
-answer to *Explain*; a cell tagged `check` with assertions about the names. The teacher's edition is the notebook
-itself. In the student's edition, the prediction and the solution are replaced by their names, set to `...`. The check
-is one line that does not show its method; it fails until the names have the right values, and then it prints the
-model answer. Pictures and outputs come from the newest finished run that has the notebook's current cells: all of
-them in the teacher's edition, and the figures and explorers, which the questions are about, in the student's. `make
-book` makes such a run of each notebook. JupyterLab shows answers and checks collapsed.
+that defines what is predicted; a cell tagged `solution` that defines the rest and ends with a comment, the model answer
+to *Explain*; a cell tagged `check` with assertions about the names. The teacher's edition is the notebook itself. In
+the student's edition, the prediction and the solution are replaced by their names, set to `...`. The check is one line
+that does not show its method; it fails until the names have the right values, and then it prints what was predicted
+first, and the model answer. Pictures and outputs come from the newest finished run that has the notebook's current
+cells: all of them in the teacher's edition, and the figures and explorers, which the questions are about, in the
+student's. `make book` makes such a run of each notebook. JupyterLab shows answers and checks collapsed.
 """
 
 import ast
@@ -79,7 +79,7 @@ def student_edition(notebook: NotebookNode) -> NotebookNode:
             f"\n\n**Hand-out**: {len(tasks)} exercise{'s' * (len(tasks) > 1)}, "
             f"{sum(exercise.minutes for exercise in tasks)} minutes. Replace each `...`, first in the cell of the "
             "prediction, and write down why. Then run the check, which fails until the answer is right and then shows "
-            "a model answer. No other cell depends on your answers."
+            "what you predicted first, and a model answer. No other cell depends on your answers."
         )
     return notebook
 

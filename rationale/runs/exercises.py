@@ -1,7 +1,7 @@
 """Exercises of a notebook: the task, the cells of its prediction, its solution and its check, and the names they share.
 
 A student gets the check as one line of `pack`, so that it does not give the method away. `check_answer` runs it, and
-shows the model answer to *Explain* when it has passed.
+shows the first prediction and the model answer to *Explain* when it has passed.
 """
 
 import ast
@@ -9,11 +9,13 @@ import base64
 import json
 import re
 import textwrap
+import traceback
 import zlib
 from typing import Any, NamedTuple
 
 from nbformat import NotebookNode
 
+FIRST = "_first_predictions"  # among the names of a notebook: by exercise, what was predicted at the first check
 TASK = re.compile(r"\*\*Exercise (\d+)\*\* \(predict, change, explain; (\d+) minutes\)\.")
 
 
@@ -84,29 +86,59 @@ def exercises(notebook: NotebookNode) -> list[Exercise]:
 
 def pack(exercise: Exercise, check: str) -> str:
     """The check of an exercise and its model answer as letters and digits, which `check_answer` takes."""
-    content = [exercise.number, [*exercise.predicted, *exercise.names], check, exercise.explanation]
+    content = [exercise.number, exercise.predicted, exercise.names, check, exercise.explanation]
     return base64.b64encode(zlib.compress(json.dumps(content).encode(), 9)).decode()
 
 
 def check_answer(packed: str, names: dict[str, Any]) -> None:
-    """Run the check of an exercise, and print the model answer if it passes.
+    """Run the check of an exercise. If it passes, print what was predicted first, and the model answer.
 
     Parameters
     ----------
     packed : str
         What `pack` has made.
     names : dict
-        The names of the notebook, `globals()`.
+        The names of the notebook, `globals()`. Those of the first predictions are kept in it.
 
     Raises
     ------
     AssertionError
-        If a name has no value yet, or a value is not right. The message says which, without the method.
+        If a name has no value yet, or a value is not right or of another form. The message says which, without the
+        method.
     """
-    number, needed, check, why = json.loads(zlib.decompress(base64.b64decode(packed)))
-    for name in needed:
-        missing = name not in names or names[name] is ...
-        assert not missing, f"exercise {number}: `{name}` has no value yet, see the cells of this exercise"
-    exec(compile(check, f"<check of exercise {number}>", "exec"), names)
+    number, predicted, solved, check, why = json.loads(zlib.decompress(base64.b64decode(packed)))
+    needed, file = [*predicted, *solved], f"<check of exercise {number}>"
+    missing = [name for name in needed if name not in names or names[name] is ...]
+    first = names.setdefault(FIRST, {}).setdefault(number, {})
+    now = {name: _short(names[name]) for name in predicted if name not in missing and not callable(names[name])}
+    first |= {name: value for name, value in now.items() if name not in first}
+    assert not missing, f"exercise {number}: `{missing[0]}` has no value yet, see the cells of this exercise"
+    try:
+        exec(compile(check, file, "exec"), names)
+    except AssertionError:
+        raise
+    except NameError as error:
+        raise AssertionError(f"exercise {number}: `{error.name}` has no value, run all earlier cells first") from error
+    except Exception as error:
+        wrong = " or ".join(f"`{name}`" for name in _read_at(error, check, file, needed))
+        raise AssertionError(f"exercise {number}: {wrong} does not have the form that the task asks for") from error
+    for name, value in now.items():
+        print(f"You predicted `{name}` = {first[name]}" + f", and now it is {value}" * (first[name] != value) + ".")
     print(f"Exercise {number} is solved. A model answer, to compare with yours:")
     print(textwrap.fill(why, 100))
+
+
+def _short(value: Any) -> str:
+    """A value in at most 60 characters."""
+    text = " ".join(repr(value).split())
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _read_at(error: Exception, check: str, file: str, needed: list[str]) -> list[str]:
+    """Those of the needed names that a check reads in the statement that failed, or all of them."""
+    lines = [line for frame, line in traceback.walk_tb(error.__traceback__) if frame.f_code.co_filename == file]
+    for statement in ast.parse(check).body:
+        if lines and statement.lineno <= lines[0] <= (statement.end_lineno or 0):
+            found = names_of(ast.unparse(statement), ast.Load)
+            return [name for name in needed if name in found] or needed
+    return needed
