@@ -12,6 +12,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_outp
 from rationale.errors import BadInput
 from rationale.runs import RunFailed, notebook_path, root
 from rationale.runs.cells import reads_committed
+from rationale.runs.committed import read_results
 from rationale.runs.page import formula
 from tools.book.__main__ import THEORY
 from tools.slides import __main__ as slides
@@ -57,6 +58,19 @@ def test_a_slide_says_one_thing_and_its_notes_say_more(file: Path) -> None:
             assert "<code>" not in formula(found), found
         typed = re.findall(r"\b\d+[.,]\d+|\b\d+ %", f"{slide.title} {slide.text} {slide.notes}")
         assert not typed, f"{slide.title}: {typed}: numbers stand in the pictures, which are drawn from the results"
+
+
+def test_what_the_notes_say_about_our_runs_on_sentence_pairs_holds() -> None:
+    notes = " ".join(" ".join(slide.notes.split()) for slide in read_deck(FILES[3]).slides)
+    assert "One of our three runs of fusedmax" in notes and "each of them is behind softmax on average" in notes
+    page = " ".join((root() / "notebooks" / "papers" / "3_niculae.md").read_text("utf-8").split())
+    assert "each of them is behind softmax on average" in page
+    rows = read_results().query("task == 'nli' and split == 'test'")
+    rows = rows[rows["network"].fillna("").eq("")]
+    opened = rows.query("model == 'fusedmax' and metric == 'rate_selected'")["value"]
+    assert sorted(opened > 0.5) == [False, False, True], "most cells are open in one run of three"
+    means = rows[rows["metric"].eq("accuracy")].groupby("model")["value"].mean()
+    assert (means[["sparsemax", "fusedmax", "oscarmax", "sq_pnorm_max"]] < means["softmax"]).all()
 
 
 def shown(data: dict, **metadata) -> list:
