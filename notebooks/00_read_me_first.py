@@ -49,16 +49,23 @@ tasks = {name: {one.number: one for one in exercises(notebook)} for name, notebo
 # ## 1. Five meetings
 #
 # Here is an overview. Before each meeting, everybody reads the paper and the notebooks that stand in the column
-# *prepare*. This takes one to two hours, and about three before meeting 2. For meeting 2, read `01_choosing`,
-# `02_kumaraswamy` (sections 1 to 3 and 7), `03_hardkuma` (1 to 5 and 8) and `04_explore_shapes` (2 and 4).
+# *prepare*. This takes one to two hours, and about three before meetings 2 and 3.
+#
+# - For meeting 2, read `01_choosing`, `02_kumaraswamy` (sections 1 to 3 and 7), `03_hardkuma` (1 to 5 and 8) and
+#   `04_explore_shapes` (2 and 4).
+# - For meeting 3, read `05_count_words` (sections 1 to 3), `03_hardkuma` (6, up to (H7)), `06_hold_a_rate` and
+#   `08_reinforce` (2 and 3).
+# - For meeting 4, read `40_sparse_attention` (sections 1 to 5, 8 to 10 and 13) and `13_train_nli` (2, without the box
+#   on gates, which needs `07_decide_and_depend`).
+# - For meeting 5, read `03_hardkuma` (section 11) and `41_diffmask` (1 to 7).
 #
 # | meeting | paper | prepare |
 # |---|---|---|
 # | 1 | Lei et al. 2016, without experiments (its random draws come in meeting 3) | `make demo`; `10_first_rationale` |
 # | 2 | Bastings et al. 2019, sec. 1 to 3 | `01_choosing`, and parts of `02` to `04` (see above) |
-# | 3 | Bastings et al. 2019, sec. 4 to 6 | `05_count_words`, sec. 3; `06_hold_a_rate`; `08_reinforce`, sec. 2, 3 |
-# | 4 | Niculae and Blondel 2017 | `40_sparse_attention`, sections 1 to 5, 10 and 13; `13_train_nli`, section 2 |
-# | 5 | De Cao et al. 2020 | `41_diffmask`, sections 1 to 7 |
+# | 3 | Bastings et al. 2019, sec. 4 to 6 | `06_hold_a_rate`, and parts of `03`, `05` and `08` (see above) |
+# | 4 | Niculae and Blondel 2017 | parts of `40_sparse_attention` and `13_train_nli` (see above) |
+# | 5 | De Cao et al. 2020 | `41_diffmask`, sections 1 to 7, and a part of `03` (see above) |
 #
 # **Questions to discuss**
 #
@@ -77,10 +84,11 @@ tasks = {name: {one.number: one for one in exercises(notebook)} for name, notebo
 #    DiffMask chooses words, too, but it has to be trained on many texts. Which of the two explains the *model*, and
 #    which explains one of its answers?
 #
-# Here is the agenda of each meeting. The column *what* says what you do in each part. In a part called *run*, you run
-# the cells of a section in front of everybody. In an *exercise*, you work in pairs, in a copy of the notebook without
-# the answers (`make handout`). In *discuss*, you talk about one of the five questions above. Its number is that of
-# the meeting.
+# Here is the agenda of each meeting. The column *what* says what you do in each part. A section needs the cells before
+# it, and some notebooks take minutes. So for a part called *run*, you run the whole notebook before the meeting, and
+# then you run the cells of the section again in front of everybody. In an *exercise*, you work in pairs, in a copy of
+# the notebook without the answers (`make handout`). In *discuss*, you talk about one of the five questions above. Its
+# number is that of the meeting.
 
 # %%
 agenda = [  # meeting, minutes, what, notebook, section or number of the exercise
@@ -88,7 +96,7 @@ agenda = [  # meeting, minutes, what, notebook, section or number of the exercis
     (1, 10, "run", "10_first_rationale", "Did it find the true words?"),
     (1, 8, "run", "10_first_rationale", "The predictor sees nothing else"),
     (1, 10, "exercise", "10_first_rationale", 1),
-    (1, 8, "run", "26_read_failures", "Skewed starts: the accuracy does not warn you"),
+    (1, 8, "run", "31_selection_rates", "A rationale that is a code"),
     (1, 14, "discuss", "", ""),
     (2, 10, "run", "01_choosing", "What one would wish for"),
     (2, 8, "run", "04_explore_shapes", "Four regimes of the shape"),

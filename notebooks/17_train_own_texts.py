@@ -162,22 +162,24 @@ if not is_own(p.corpus):
 # at another rate (`stop_after`). A line then tells you at which epoch it converged, or that the `epochs` were too few
 # to know.
 #
-# An LSTM learns from random weights, for at most 20 epochs. A pretrained encoder (`encoder=minilm`) is only adapted to
-# your texts, so it has other defaults. It is trained for a few epochs with smaller steps, and the lower half of its
-# layers stays as it is. Selector and predictor share it (`shared_encoder`). The predictor reads nearly all words at
-# first, and the target falls to `selection` while it learns (`selection_start`; (S18) in `07_decide_and_depend`). In
-# training there is also a second predictor, which reads every word through the same encoder (`closeness`; you know it
-# from `16_failures`). With this second predictor, MiniLM became more accurate on SST, and an epoch took nearly twice as
-# long. The second predictor could also predict from the states of the selector, at no extra cost
-# (`second_reads=states`). On long reviews of movies this raised the accuracy, but on reviews of hotels the rationale
-# became a code: the number of selected words alone tells most answers (you measure this in section 5). With larger
-# steps of the encoder (`pretrained_learning_rate=1.0e-04`), a second predictor that reads the words led to a code, too,
-# on movies and with one of two seeds on hotels. With the smaller steps, which are the default, there was no code on
-# movies and on hotels. But on SST, on IMDb and on made-up reviews, the number of words still told many more answers
-# than you guess if you always take the most frequent one (see RESULTS.md). So look at *count tells* in section 5
-# whenever you use a pretrained encoder. If most of your texts are longer than what the encoder reads at once, the
-# predictor even reads every word in the first epoch (`whole_text_epochs`), because it did not learn to read long
-# reviews through gates that still choose at random.
+# An LSTM learns from random weights, for at most 20 epochs. For a pretrained encoder, the defaults differ.
+#
+# > (You need this box only if you want to use a pretrained encoder, with `encoder=minilm`.) A pretrained encoder is
+# > only adapted to your texts, so it has other defaults. It is trained for a few epochs with smaller steps, and the
+# > lower half of its layers stays as it is. Selector and predictor share it (`shared_encoder`). The predictor reads
+# > nearly all words at first, and the target falls to `selection` while it learns (`selection_start`; (S18) in
+# > `07_decide_and_depend`). In training there is also a second predictor, which reads every word through the same
+# > encoder (`closeness`, explained in `16_failures`). With this second predictor, MiniLM became more accurate on SST,
+# > and an epoch took nearly twice as long. The second predictor could also predict from the states of the selector, at
+# > no extra cost (`second_reads=states`). On long reviews of movies this raised the accuracy, but on reviews of hotels
+# > the rationale became a code: the number of selected words alone tells most answers (you measure this in section 5).
+# > With larger steps of the encoder (`pretrained_learning_rate=1.0e-04`), a second predictor that reads the words led
+# > to a code, too, on movies and with one of two seeds on hotels. With the smaller steps, which are the default, there
+# > was no code on movies and on hotels. But on SST, on IMDb and on made-up reviews, the number of words still told many
+# > more answers than you guess if you always take the most frequent one (see RESULTS.md). So look at *count tells* in
+# > section 5 whenever you use a pretrained encoder. If most of your texts are longer than what the encoder reads at
+# > once, the predictor even reads every word in the first epoch (`whole_text_epochs`), because it did not learn to read
+# > long reviews through gates that still choose at random.
 #
 # `python -m rationale.runs 17_train_own_texts --list` shows you the default of each setting, and which settings have
 # another default with a pretrained encoder. If the line says that the model still improves or is not known to have
