@@ -6,6 +6,9 @@ import os
 import re
 import shutil
 import subprocess
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import griffe
@@ -377,6 +380,24 @@ def test_the_newest_run_that_shows_a_notebook_as_it_is_now_is_taken(tmp_path: Pa
         nbformat.write(cells, folder / "run.ipynb")
         os.utime(folder / "run.ipynb", (1e9 + age, 1e9 + age))
     assert executed(notebook, tmp_path).name == "good"
+
+
+def test_two_books_at_once_execute_a_notebook_once(monkeypatch, tmp_path: Path) -> None:
+    notebook, executed_by = root() / "notebooks" / "50_explorers.py", []
+
+    def make(path, items, outputs, name, again, **how):
+        folder = outputs / path.stem / name
+        if again:
+            executed_by.append(threading.current_thread().name)
+            time.sleep(0.5)
+            folder.mkdir(parents=True)
+            nbformat.write(jupytext.read(path), folder / "run.ipynb")
+        return folder
+
+    monkeypatch.setattr(book, "run", make)
+    with ThreadPoolExecutor(2) as pool:
+        folders = list(pool.map(lambda _: executed(notebook, tmp_path), range(2)))
+    assert len(executed_by) == 1 and folders[0] == folders[1]
 
 
 PHONE = """

@@ -12,13 +12,15 @@ import hashlib
 import html
 import json
 import logging
+import os
 import re
 import resource
 import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -34,7 +36,7 @@ from rationale.runs import RunFailed, notebook_path, root, run
 from rationale.runs.cells import defaults, reads_committed
 from rationale.runs.committed import FIGURES
 from rationale.runs.themes import narrow_style, variables
-from rationale.runs.workspace import TRIALS
+from rationale.runs.workspace import TRIALS, lock_folder
 from rationale.runs.yaml_files import as_override
 from tools.book.cells import label_cells
 from tools.book.choose import choose_page
@@ -154,10 +156,32 @@ def _drawn_as_now(notebook: Path, items: list[str], outputs: Path, name: str) ->
     drawing = sorted(file for room in rooms for file in room.iterdir() if file.suffix in (".py", ".js"))
     now = hashlib.sha256(b"".join(file.read_bytes() for file in drawing)).hexdigest()
     mark = outputs / notebook.stem / name / "drawn_with.txt"
-    changed = not (mark.exists() and mark.read_text() == now and shows(mark.parent, notebook))
-    folder = run(notebook, items, outputs=outputs, name=name, again=changed, again_if_changed=True, wait=True)
-    write_text(folder / mark.name, now)
+    with _locked(mark.parent.parent):  # another `make book` may execute the same notebook, so decide after that
+        changed = not (mark.exists() and mark.read_text() == now and shows(mark.parent, notebook))
+        folder = run(notebook, items, outputs=outputs, name=name, again=changed, again_if_changed=True, wait=True)
+        write_text(folder / mark.name, now)
     return folder
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Wait until no other process has locked this folder, and lock it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    announced = False
+    while True:
+        try:
+            opened = lock_folder(folder)
+            break
+        except BlockingIOError:
+            if not announced:
+                print(f"waiting for the process that executes {folder.name}", flush=True)
+            announced = True
+            time.sleep(0.2)
+    try:
+        yield
+    finally:
+        if opened is not None:
+            os.close(opened)
 
 
 def how(notebook: Path, folder: Path) -> str:
