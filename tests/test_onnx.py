@@ -2,6 +2,7 @@
 
 import ast
 import json
+import re
 import subprocess
 import sys
 
@@ -181,6 +182,25 @@ def test_words_that_look_like_special_ones_are_unknown_in_both_forms(request, tm
     assert [answer.unknown[:1] for answer in own] == [("<unk>",), ("<pad>",), ("<pad>",)]
 
 
+HALVES = ["a film \ud800 , funny", "\ude00quiet film", "dull \udc80\udc81 !", "a good film"]  # of characters
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_half_of_a_character_is_read_as_one_that_was_lost_and_the_other_texts_get_their_answers(
+    request, tmp_path, kind
+):
+    run = saved(tmp_path, None if kind == "lstm" else settings(request.getfixturevalue("folders")[kind]))
+    own = run(HALVES)
+    assert_same(own, exported(run, tmp_path)(HALVES))
+    lost = run([re.sub("[\ud800-\udfff]", "\ufffd", text) for text in HALVES])
+    for text, answer, other in zip(HALVES, own, lost, strict=True):
+        assert answer.text == text and answer.probability == pytest.approx(other.probability, abs=1e-6)
+        assert all(text[start:end] == passage for start, end, passage in answer.rationale), (
+            "offsets of the text as given"
+        )
+        assert [span[:2] for span in answer.rationale] == [span[:2] for span in other.rationale]
+
+
 # --- where only onnxruntime, numpy and tokenizers are installed
 
 ALONE = """
@@ -231,7 +251,7 @@ def test_the_reader_needs_neither_torch_nor_the_package(service, request, tmp_pa
 def test_the_reader_and_the_package_read_the_same_pieces_of_a_word(folders, spaced):  # noqa: F811
     tokenizer = load_any_encoder(folders["bert"])[1]
     read = onnx_reader._pieces_of(tokenizer.backend_tokenizer.to_str(), spaced, tokenizer.unk_token_id)
-    words = ["film", "quietly", "-LRB-", "\x7f", "a,!" * 40, "a,!" * 20_000]  # the last is longer than what is read
+    words = ["film", "quietly", "-LRB-", "\x7f", "fi\ud800lm", "a,!" * 40, "a,!" * 20_000]  # the last is not read whole
     for word, row in zip(words, piece_table(words, tokenizer), strict=True):
         assert read(word) == row[row != NO_PIECE].tolist(), word[:9]
 

@@ -1,5 +1,6 @@
 """Spellings of the same word in a treebank and in plain text; needs nothing but Python."""
 
+import re
 from collections.abc import Container
 
 # The spelling of brackets and quotes in treebanks, and in plain text.
@@ -14,8 +15,18 @@ TREEBANK_TO_PLAIN = {
     "''": '"',
 }
 # Those that are written in plain characters before a tokenizer of word pieces reads them.
-UNESCAPED = {mark: TREEBANK_TO_PLAIN[mark] for mark in ("-LRB-", "-RRB-", "-LSB-", "-RSB-", "``", "''")}
+_UNESCAPED = {mark: TREEBANK_TO_PLAIN[mark] for mark in ("-LRB-", "-RRB-", "-LSB-", "-RSB-", "``", "''")}
 MOST_PIECES = 128  # of a word; the rest of a longer one, such as encoded data without a blank, is not read
+HALF = re.compile("[\ud800-\udfff]")  # of a character, which JSON can escape and no file in UTF-8 can hold
+
+
+def plain_form(word: str) -> str:
+    """A word as a tokenizer of word pieces reads it.
+
+    Brackets and quotes of treebanks (`-LRB-`) become the characters they stand for. Half of a character, which such a
+    tokenizer refuses, becomes the sign of a character that was lost.
+    """
+    return HALF.sub("\ufffd", _UNESCAPED.get(word, word))
 
 
 def spellings(word: str) -> list[str]:

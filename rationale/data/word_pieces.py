@@ -11,7 +11,7 @@ from torch import Tensor
 from rationale.data.batches import Vocabulary
 from rationale.data.example import Example, Question
 from rationale.data.packed import words_of
-from rationale.data.spellings import MOST_PIECES, UNESCAPED
+from rationale.data.spellings import MOST_PIECES, plain_form
 from rationale.errors import optional
 
 
@@ -45,12 +45,12 @@ def writes_spaces(tokenizer: Any) -> bool:
 def piece_table(words: Sequence[str], tokenizer: Any) -> Tensor:
     """The word pieces of each word by itself, long [V, P]; a row is filled with `NO_PIECE` after its last piece.
 
-    If the tokenizer `writes_spaces`, each word is given with a space before it. A word that has no piece, such as a
-    control character, is the unknown piece. Of a word of more pieces than `MOST_PIECES`, the first ones are read, so
-    that a single one does not make all rows as long as itself.
+    Words are read as `spellings.plain_form` writes them. If the tokenizer `writes_spaces`, each word is given with a
+    space before it. A word that has no piece, such as a control character, is the unknown piece. Of a word of more
+    pieces than `MOST_PIECES`, the first ones are read, so that a single one does not make all rows as long as itself.
     """
     space = " " * writes_spaces(tokenizer)
-    plain = [space + UNESCAPED.get(word, word) for word in words]
+    plain = [space + plain_form(word) for word in words]
     numbers = tokenizer(plain, add_special_tokens=False)["input_ids"] if plain else []
     rows = [row[:MOST_PIECES] or [tokenizer.unk_token_id] for row in numbers]
     table = torch.full((len(rows), max(map(len, rows), default=1)), NO_PIECE)
@@ -74,9 +74,9 @@ def build_pieces(splits: dict[str, Sequence[Example]], tokenizer: Any) -> tuple[
 def to_pieces(examples: Sequence[Example], tokenizer, longest: int = 512) -> list[Example]:
     """Texts as word pieces between [CLS] and [SEP]; `word_labels` has the label of each piece's word, -1 at separators.
 
-    Brackets and quotes of treebanks (`-LRB-`) become the characters they stand for. A longer text is cut.
+    Words are read as `spellings.plain_form` writes them. A longer text is cut.
     """
-    words = [[UNESCAPED.get(token, token) for token in example.tokens] for example in examples]
+    words = [[plain_form(token) for token in example.tokens] for example in examples]
     encoded = tokenizer(words, is_split_into_words=True, truncation=True, max_length=longest)
     result = []
     for row, example in enumerate(examples):

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from rationale.data.spellings import MOST_PIECES, UNESCAPED, known_form
+from rationale.data.spellings import MOST_PIECES, known_form, plain_form
 from rationale.data.tokenise import TOKENISERS
 from rationale.runs.answer import Answer, Answers, batched, named_outputs, passages, to_page
 
@@ -155,7 +155,7 @@ def _pieces_of(content: str, spaced: bool, unknown: int) -> Any:
 
     @lru_cache(REMEMBERED)
     def pieces(word: str) -> list[int]:
-        text = " " * spaced + UNESCAPED.get(word, word)
+        text = " " * spaced + plain_form(word)
         return (word and reader.encode(text, add_special_tokens=False).ids[:MOST_PIECES]) or [unknown]
 
     return pieces

@@ -7,9 +7,9 @@ from sys import intern
 from typing import Any
 
 from rationale.data.characters import token_spans
+from rationale.data.spellings import HALF
 from rationale.errors import excerpt
 
-HALF = re.compile("[\ud800-\udfff]")
 REMOVE = "remove the row, fill it in, or give skip_incomplete=true"
 ACCEPTED_MARKS = "spans of characters, [[0, 12], [30, 41]], or a 0/1 list with one number per word, 0 0 1 1"
 
