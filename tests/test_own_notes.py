@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from types import SimpleNamespace
 
 import numpy as np
@@ -80,7 +81,8 @@ def test_too_few_texts_are_told_by_the_interval_of_the_dev_score():
     (note,) = notes_about(result(evaluation(15, 20)))
     error = np.std([1] * 15 + [0] * 5, ddof=1) / 20**0.5
     needed = next(n for n in range(21, 1000) if 1.96 * (0.75 * 0.25 / (n - 1)) ** 0.5 <= 0.08)
-    assert note.startswith(f"too few texts: dev accuracy is 0.75 ± {1.96 * error:.2g} (95 %) with 20 texts; label more")
+    ends = f"({0.75 - 1.96 * error:.2g} to {0.75 + 1.96 * error:.2g}, 95 %)"
+    assert note.startswith(f"too few texts: dev accuracy is 0.75 {ends} with 20 texts; label more")
     wanted = f"label more: for ± 0.08 dev needs about {needed}, and all splits together {2 * needed}"
     assert note.endswith(wanted) and needed > 100, "dev and test are equally large here, and there is no train"
     more = -(-needed // 4)  # so that 3 of 4 texts have a right answer again
@@ -115,7 +117,7 @@ def test_a_squared_error_is_known_relative_to_itself():
     errors = torch.tensor([0.0, 0.2] * 4)
     scored = evaluation(0, 8, answers=errors.sqrt().unsqueeze(1), score=errors.double())
     (note,) = notes_about(result(scored, labels=(0.0,)))
-    assert note.startswith("too few texts: dev mse is 0.1 ±") and "with 8 texts" in note
+    assert note.startswith("too few texts: dev mse is 0.1 (0.") and "with 8 texts" in note
     many = errors.repeat(100)
     scored = evaluation(0, 800, answers=many.sqrt().unsqueeze(1), score=many.double())
     assert notes_about(result(scored, labels=(0.0,))) == []
@@ -212,7 +214,8 @@ def test_a_balanced_accuracy_of_few_texts_is_told_with_its_own_error():
     texts, right = {0: 90, 1: 10}, {0: 81, 1: 6}
     (note,) = notes_about(balanced_result(right, texts))
     error = (0.9 * 0.1 / 89 + 0.6 * 0.4 / 9) ** 0.5 / 2
-    assert note.startswith(f"too few texts: dev balanced accuracy is 0.75 ± {1.96 * error:.2g} (95 %) with 100 texts")
+    ends = f"({0.75 - 1.96 * error:.2g} to {0.75 + 1.96 * error:.2g}, 95 %)"
+    assert note.startswith(f"too few texts: dev balanced accuracy is 0.75 {ends} with 100 texts")
     times = next(k for k in range(1, 99) if 1.96 * (0.09 / (90 * k - 1) + 0.24 / (10 * k - 1)) ** 0.5 / 2 <= 0.08)
     needed = int(note.partition("dev needs about ")[2].partition(", and")[0])
     assert 100 * (times - 1) < needed < 100 * (times + 1), "as many times the texts of each class"
@@ -221,9 +224,13 @@ def test_a_balanced_accuracy_of_few_texts_is_told_with_its_own_error():
 @pytest.mark.parametrize("right", [{0: 900, 1: 5}, {0: 850, 1: 5}, {0: 850, 1: 0}])
 def test_a_class_of_few_texts_that_are_all_right_or_all_wrong_is_not_known_well(right):
     (note,) = [note for note in notes_about(balanced_result(right, {0: 900, 1: 5})) if note.startswith("too few")]
-    assert note.startswith("too few texts: dev balanced accuracy is") and "± 0.22 (95 %) with 905 texts" in note
     half = 1.96**2 / (5 + 1.96**2) / 2  # Wilson's interval of 5 of 5, for one of two classes
-    assert f"{half:.2g}" == "0.22"
+    score = (right[0] / 900 + right[1] / 5) / 2
+    low, high = float(f"{max(0, score - half):.2g}"), float(f"{min(1, score + half):.2g}")
+    told = re.fullmatch(
+        r"too few texts: dev balanced accuracy is \S+ \((\S+) to (\S+), 95 %\) with 905 texts; .*", note
+    )
+    assert [float(end) for end in told.groups()] == pytest.approx([low, high], abs=0.011)
     many = {0: 2 * right[0], 1: 100 * right[1]}
     assert not [note for note in notes_about(balanced_result(many, {0: 1800, 1: 500})) if note.startswith("too few")]
 
@@ -231,7 +238,7 @@ def test_a_class_of_few_texts_that_are_all_right_or_all_wrong_is_not_known_well(
 def test_with_a_single_dev_text_of_a_class_two_models_are_not_compared():
     texts = {0: 900, 1: 1}
     (note,) = notes_about(balanced_result({0: 450, 1: 0}, texts), balanced_baseline(texts, texts))
-    assert note.startswith("too few texts: dev balanced accuracy is 0.25 ± 0.4 (95 %)"), "the error is not known"
+    assert note.startswith("too few texts: dev balanced accuracy is 0.25 (0 to 0.65, 95 %)"), "the error is not known"
 
 
 def test_a_model_with_a_pretrained_encoder_is_not_told_to_take_one():
@@ -255,7 +262,7 @@ def test_a_run_that_stopped_by_itself_is_not_told_to_take_more_epochs_alone():
 def test_notes_about_pairs_name_pairs_and_cells_and_no_setting_that_pairs_lack():
     of_pairs = {"task": "alignment", "unit": "pair", "position": "cell"}
     (note,) = notes_about(result(evaluation(15, 20), **of_pairs))
-    assert note.startswith("too few pairs: dev accuracy is 0.75 ±") and "with 20 pairs; label more" in note
+    assert note.startswith("too few pairs: dev accuracy is 0.75 (0.") and "with 20 pairs; label more" in note
     shut = [torch.zeros(6)] * 1000
     (note,) = notes_about(result(evaluation(800, 1000, shut), **of_pairs))
     assert "no cell is selected in 100% of the dev pairs" in note
@@ -312,8 +319,8 @@ def test_a_rationale_whose_number_of_words_tells_the_answer_is_a_code():
 
 def test_a_perfect_score_of_few_texts_says_that_they_are_few():
     (right,), (wrong,) = notes_about(result(evaluation(22, 22))), notes_about(result(evaluation(0, 2)))
-    assert right.startswith("too few texts: dev accuracy is 1 ± 0.15 (95 %)")
-    assert wrong.startswith("too few texts: dev accuracy is 0 ± 0.66 (95 %)")
+    assert right.startswith("too few texts: dev accuracy is 1 (0.85 to 1, 95 %)"), "no accuracy is above 1"
+    assert wrong.startswith("too few texts: dev accuracy is 0 (0 to 0.66, 95 %)")
     assert notes_about(result(evaluation(100, 100))) == []
 
 

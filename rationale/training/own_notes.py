@@ -149,7 +149,8 @@ def why_few(
         return f"too few {unit}s: dev {name} {score:.3g} is that of {counted(texts, unit)}; label more {unit}s"
     fixed, power = (-groups * SIGMAS**2, 1) if is_share and score in (0.0, 1.0) else (groups, 2)
     needed = math.ceil(fixed + (texts - fixed) * (width / limit) ** power)
-    known = f"dev {name} is {score:.3g} ± {width:.2g} (95 %) with {counted(texts, unit)}"
+    low, high = max(0.0, score - width), min(1.0 if is_share else math.inf, score + width)
+    known = f"dev {name} is {score:.3g} ({low:.2g} to {high:.2g}, 95 %) with {counted(texts, unit)}"
     wanted = f"for ± {limit:.2g} dev needs about {needed:,}, and all splits together {needed * total // texts:,}"
     return f"too few {unit}s: {known}; label more: {wanted}"
 
