@@ -36,7 +36,11 @@ class RationaleFileSettings(TextFileSettings):
     """The columns of texts of your own, beside text and label."""
 
     rationale: str = setting("", "column of the words that people marked: spans, or a 0/1 list; empty = none")
-    head: Literal["auto", "classes", "scores"] = setting("auto", "what labels are; auto: told from the column")
+    head: Literal["auto", "classes", "scores"] = setting(
+        "auto",
+        "what labels are; auto: scores if all are numbers, with more than two values, and some are not whole or there "
+        "are more than ten values; otherwise classes",
+    )
 
     def refused(self) -> Iterable[Refusal]:
         """A column is named once."""
