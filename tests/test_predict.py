@@ -216,7 +216,6 @@ BAD_FILES = {  # content, and what the message says
     "a packed file": (b"\x1f\x8b\x08\x00", "1: not text in UTF-8"),
     "half of a surrogate": (b"good \xed\xa0\x80\n", "1: not text in UTF-8"),
     "only a mark": (b"\xef\xbb\xbf", "no text"),
-    "a pair": (b"good ||| bad\n", "text 1: ||| stands between"),
 }
 
 
@@ -294,13 +293,13 @@ def test_no_more_than_a_window_is_read_before_it_is_answered(scored):
     assert len(taken) == 16
 
 
-def test_a_mistake_in_the_last_line_of_a_file_is_found_before_the_first_answer(scored, capsys, tmp_path, monkeypatch):
+def test_a_mistake_in_the_last_line_of_a_file_is_found_before_the_first_answer(paired, capsys, tmp_path, monkeypatch):
     monkeypatch.setattr("rationale.runs.predict.WINDOW", 2)
-    (tmp_path / "texts.txt").write_text("the smell\n" * 5 + "a ||| b\n")
-    assert "text 6: ||| stands between" in wrong(capsys, scored, "--file", str(tmp_path / "texts.txt"))
+    (tmp_path / "texts.txt").write_text("a dog ||| the cat\n" * 5 + "a dog\n")
+    assert "text 6: no pair" in wrong(capsys, paired, "--file", str(tmp_path / "texts.txt"))
     content = (tmp_path / "texts.txt").read_bytes()
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
-    code, out, err = told(capsys, scored, "--file", "-", "--jsonl")  # which can be read only once
+    code, out, err = told(capsys, paired, "--file", "-", "--jsonl")  # which can be read only once
     assert code == 2 and len(out.splitlines()) == 4 and "text 6" in err
 
 
@@ -458,9 +457,34 @@ def test_tokens_of_the_treebank_come_back_unchanged():
     assert len(changed) <= 5, "a sentence that ends in a bare initial (`Jason X.`) cannot be told from raw text"
 
 
+# Texts with what stands between the sentences of a pair.
+BARS = ["good ||| bad", "good|||bad", "|||", "a ||| b ||| c", "||| look"]
+
+
+@pytest.mark.parametrize("tokeniser", ["treebank", "words", "spaces"])
+def test_the_mark_between_pairs_is_an_ordinary_word_of_a_single_text_everywhere(
+    labelled, capsys, monkeypatch, tmp_path, tokeniser
+):
+    run = replace(load_run(labelled), tokeniser=tokeniser)
+    monkeypatch.setattr("rationale.runs.saved.load_run", lambda _: run)
+    (tmp_path / "lines.txt").write_text("\n".join(BARS))
+    (tmp_path / "table.csv").write_text("text\n" + "\n".join(BARS))
+    expected = run(BARS)
+    ways = [["--file", str(tmp_path / name)] for name in ("lines.txt", "table.csv")]
+    ways += [["--file", "-"], [option for text in BARS for option in ("--text", text)]]
+    for way in ways:
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO("\n".join(BARS).encode())))
+        code, out, err = told(capsys, labelled, *way, "--jsonl")
+        rows = [json.loads(line) for line in out.splitlines()]
+        assert (code, err) == (0, "") and [row["tokens"] for row in rows] == [list(one.tokens) for one in expected], way
+        assert [row["label"] for row in rows] == [answer.label for answer in expected]
+        for form in ("--csv", "--spans", "--html"):
+            monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO("\n".join(BARS).encode())))
+            code, out, err = told(capsys, labelled, *way, form)
+            assert (code, err) == (0, "") and out, (way, form)
+
+
 def test_a_pair_is_refused_by_a_run_on_texts(scored):
-    with pytest.raises(BadInput, match=r"text 2: \|\|\| stands between the sentences of a pair"):
-        list(predict(load_run(scored), [["a"], ["a", "|||", "b"]]))
     with pytest.raises(BadInput, match="text 2: a pair; accepted are single texts"):
         list(predict(load_run(scored), [["a"], (["a"], ["b"])]))
 

@@ -170,7 +170,7 @@ class SavedRun:
 
     def tokens(self, text: str) -> list[str]:
         """Split a new text into tokens as the texts of the corpus were split; for pairs, see `tokenise.split_text`."""
-        return split_text(text, self.tokeniser)
+        return split_text(text, self.tokeniser) if self.of_pairs else TOKENISERS[self.tokeniser](text)
 
 
 def with_words(run: SavedRun, texts: Iterable[Sequence[str]]) -> tuple["RationaleModel[Any]", Vocabulary]:

@@ -84,9 +84,6 @@ def _sides(run, tokens: list[str] | Pair, number: int) -> tuple[tuple[str, ...],
         first, second = tokens
         return ((NULL, *first), (NULL, *second)) if first and second else ((), ())
     if not run.of_pairs:
-        if BETWEEN in tokens:
-            between = f"{BETWEEN} stands between the sentences of a pair"
-            raise BadInput(f"text {number}: {between}; accepted are single texts")
         return tuple(tokens), ()
     if not tokens:
         return (), ()
@@ -218,13 +215,18 @@ def parser() -> argparse.ArgumentParser:
     form.add_argument("--label", default="", help="column of the labels of a table, which the page of --html shows "
                       "beside the answers, with those that are wrong")  # fmt: skip
     output = form.add_mutually_exclusive_group()
-    output.add_argument("--jsonl", action="store_true", help="one JSON object per line instead of coloured text")
-    output.add_argument("--csv", action="store_true", help="a CSV file: text, label, probability, rationale")
+    output.add_argument("--jsonl", action="store_true", help="one JSON object per line, with tokens, gates (z) and "
+                        "probabilities, instead of coloured text")  # fmt: skip
+    output.add_argument("--csv", action="store_true", help="a CSV file: text, label, probability, rationale; between "
+                        'passages stands " | ", which a text may hold, too; --spans is never ambiguous')  # fmt: skip
     form.add_argument("--keep", action="append", default=[], metavar="COLUMN", help="a column of the table, such as an "
                       "id, that --csv, --jsonl and --html write beside each answer; may be repeated")  # fmt: skip
     output.add_argument("--html", action="store_true", help="a page that stands alone, with the rationales highlighted")
     form.add_argument(
-        "--spans", action="store_true", help="passages as characters of the original text, instead of tokens and gates"
+        "--spans",
+        action="store_true",
+        help="passages as characters of the original text; a line of --jsonl then has text, label, probability (or the "
+        "scores), rationale and unknown, instead of tokens, gates, prediction and probabilities",
     )
     form.add_argument("--title", help="title of the page (default: Rationales)")
     form.add_argument("--device", choices=("auto", "cpu", "cuda"), default="cpu",
@@ -255,7 +257,7 @@ def main(arguments: list[str] | None = None) -> int:
         for number, (text, label) in enumerate(_rows(options, run), start=1):
             if options.label:
                 labels.append(label)
-            if isinstance(text, str) and (run.of_pairs or BETWEEN in text):  # what else there is is accepted
+            if isinstance(text, str) and run.of_pairs:  # what else there is is accepted
                 _sides(run, run.tokens(text), number)
         if options.label and run.gives_classes:
             print(written_answers.note_of_labels(options.label, labels, run.outputs), end="", file=sys.stderr)
