@@ -14,6 +14,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, TextIO
 
+from rationale.excerpts import cut as cut
+from rationale.excerpts import excerpt as excerpt
+
 # Characters that change how a terminal shows other characters: control characters with the escape of escape sequences,
 # separators of lines and paragraphs, marks that turn the direction of writing, and halves of characters, which no
 # terminal can show.
@@ -62,24 +65,6 @@ class PrintableStream:
     def flush(self) -> None:
         """Flush the stream."""
         self.stream.flush()
-
-
-def cut(text: str, length: int = 80) -> str:
-    """The beginning of a text, with dots in place of the rest, for a message."""
-    return text[:length] + "..." * (len(text) > length)
-
-
-def excerpt(value: object, length: int = 80) -> str:
-    """The beginning of a text (quoted) or of another value, as Python writes it, for a message.
-
-    Examples
-    --------
-    >>> excerpt("(3 film)"), excerpt("film " * 1000, 10), excerpt([1, 2])
-    ("'(3 film)'", "'film film '...", '[1, 2]')
-    """
-    if isinstance(value, str | bytes):
-        return repr(value[:length]) + "..." * (len(value) > length)
-    return cut(repr(value), length)
 
 
 def counted(number: int, noun: str) -> str:

@@ -283,9 +283,38 @@ def test_the_reader_says_what_is_wrong_with_a_file(tmp_path, name, content, mess
         load(tmp_path / name)
 
 
-def test_what_is_no_list_of_texts_is_refused_by_an_exported_model(service):
+class Columns(dict):
+    """A table as far as a reader sees it, without pandas."""
+
+    columns = ("text", "id")
+
+
+WRONG = [
+    "a text", ["a", 1], [None], None, 5, b"abc", ["a", b"abc"], bytearray(b"abc"), {"text": "hello", "id": 3},
+    Columns(text=["hello"], id=[3]), ["a" * 200, 1.5], "a" * 200,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("wrong", WRONG, ids=lambda value: repr(value)[:20])
+def test_both_forms_refuse_what_is_no_list_of_texts_with_the_same_words(service, wrong):
+    run, folder = service
+    with pytest.raises(ValueError) as own:
+        run(wrong)
+    with pytest.raises(ValueError) as other:
+        load(folder / "model.onnx")(wrong)
+    assert str(own.value) == str(other.value) and "; accepted: " in str(own.value)
+
+
+def test_the_reader_names_a_table_and_bytes_as_what_they_are(service):
     model = load(service[1] / "model.onnx")
-    for wrong, message in ("a text", "a single text"), (["a", 1], "text 2: 1 is no text"), (None, "None is no list"):
+    for wrong, message in (
+        ({"text": "hello", "id": 3}, r"^texts: a table with the columns \['text', 'id'\]; accepted: one column, as in"),
+        (b"abc", r"^texts: b'abc' is of bytes; accepted: a list of texts of the type str \(bytes.decode\)$"),
+        (["a", b"abc"], r"^text 2: b'abc' is of bytes; accepted: texts of the type str \(bytes.decode\)$"),
+        ("a text", r"^texts: 'a text' is a single text; accepted: a list of texts, \['a text'\]$"),
+        (["a", 1], "^text 2: 1 is no text; accepted: texts$"),
+        (None, "^texts: None is no list; accepted: a list of texts$"),
+    ):
         with pytest.raises(ValueError, match=message):
             model(wrong)
 

@@ -8,6 +8,8 @@ from itertools import repeat
 from typing import Any, NamedTuple
 
 from rationale.data.characters import merged, token_spans
+from rationale.data.spellings import HALF
+from rationale.excerpts import excerpt
 
 MOST_TEXTS, MOST_WORDS = 64, 16_384  # of a batch, with padding
 WRONG = "border:1px solid;border-radius:.2em;padding:0 .3em"
@@ -53,7 +55,8 @@ class Answer:
     ----------
     text : str
     label : str or None
-        The likeliest class; None for a model of scores, and for a text without words.
+        The likeliest class; None for a model of scores, for a text without words, and for a pair of which one text has
+        no words. `str` of such an answer is "no words", unless its label is known.
     probability : float in [0, 1], or None
         That of `label`.
     probabilities : class -> float in [0, 1]
@@ -165,26 +168,26 @@ class Answer:
         """The text with its rationale highlighted, below what else is known of it, such as an id."""
         pieces, last = [], 0
         for start, end, passage in self.rationale:
-            pieces.append(f'<span style="opacity:.65">{html.escape(self.text[last:start])}</span>')
-            pieces.append(f'<mark style="{CHOSEN}"><b>{html.escape(passage)}</b></mark>')
+            pieces.append(f'<span style="opacity:.65">{escaped(self.text[last:start])}</span>')
+            pieces.append(f'<mark style="{CHOSEN}"><b>{escaped(passage)}</b></mark>')
             last = end
-        pieces.append(f'<span style="opacity:.65">{html.escape(self.text[last:])}</span>')
+        pieces.append(f'<span style="opacity:.65">{escaped(self.text[last:])}</span>')
         shown = f'<div style="white-space:pre-wrap">{"".join(pieces)}</div>'
         if self.second:
-            shown = f"<div>{html.escape(self.text)}</div><div>{html.escape(self.second)}</div>{self._aligned_html()}"
-        answer, verdict, label = map(html.escape, self._in_words())
+            shown = f"<div>{escaped(self.text)}</div><div>{escaped(self.second)}</div>{self._aligned_html()}"
+        answer, verdict, label = map(escaped, self._in_words())
         verdict = f'<b style="{WRONG}">wrong</b>' if self.is_right is False else verdict
         told = f"<b>{answer}</b>{verdict and f', {verdict}'}{label}"
         if self.knows_no_word:
             told += "; no word of this text is known to the model, so this is its answer to an empty text"
         style = "max-width:60em;margin-bottom:1em"
         above = " · ".join(f"{name}: {cell_as_text(cell)}" for name, cell in (kept or {}).items())
-        above = above and f'<div style="opacity:.65">{html.escape(above)}</div>'
+        above = above and f'<div style="opacity:.65">{escaped(above)}</div>'
         return f'<div class="{VERDICTS[self.is_right]}" style="{style}">{above}{told}{shown}</div>'
 
     def _aligned_html(self) -> str:
         """The aligned words of a pair, to be unfolded."""
-        lines = [f"<div>{html.escape(line)}</div>" for line in self.aligned_words]
+        lines = [f"<div>{escaped(line)}</div>" for line in self.aligned_words]
         if not lines:
             return ""
         return f"<details><summary>Aligned words, with their weights</summary>{''.join(lines)}</details>"
@@ -196,6 +199,38 @@ class Answers(list[Answer]):
     def _repr_html_(self) -> str:
         """All answers, as a notebook shows them."""
         return "\n".join(answer._repr_html_() for answer in self)
+
+
+def why_no_list(texts: Any, of_pairs: bool = False) -> str:
+    """Why something is no list of texts, or of pairs, in one line; "" if it may be one."""
+    if isinstance(texts, str):
+        return f"texts: {excerpt(texts)} is a single text; accepted: a list of texts, [{excerpt(texts)}]"
+    if isinstance(texts, bytes | bytearray):  # whose items would be numbers
+        return f"texts: {excerpt(bytes(texts))} is of bytes; accepted: a list of texts of the type str (bytes.decode)"
+    if isinstance(texts, Mapping) or hasattr(texts, "columns"):  # whose items would be the names of the columns
+        one, two = "one column, as in table['text']", "pairs, as in zip(table['text'], table['second'])"
+        return f"texts: a table with the columns {excerpt(list(texts))}; accepted: {two if of_pairs else one}"
+    return "" if isinstance(texts, Iterable) else f"texts: {excerpt(texts)} is no list; accepted: a list of texts"
+
+
+def why_no_text(text: Any, number: int) -> str:
+    """Why the item of a list with this number, from 1, is no text, in one line; "" if it is one."""
+    if isinstance(text, str):
+        return ""
+    if isinstance(text, bytes | bytearray):
+        return f"text {number}: {excerpt(bytes(text))} is of bytes; accepted: texts of the type str (bytes.decode)"
+    return f"text {number}: {excerpt(text)} is no text; accepted: texts"
+
+
+def escaped(text: str) -> str:
+    r"""A text as a page of HTML holds it. Half of a character, which no file in UTF-8 can hold, becomes its escape.
+
+    Examples
+    --------
+    >>> print(escaped("<b> " + chr(0xD83D)))
+    &lt;b&gt; \ud83d
+    """
+    return HALF.sub(lambda half: f"\\u{ord(half[0]):04x}", html.escape(text))
 
 
 def to_page(answers: Sequence[Answer], title: str = "Rationales") -> str:
@@ -229,7 +264,7 @@ def parts_of_page(
     trained_on : texts, or pairs, as `spaced` gives them
         What the model was trained on; empty if this is not known.
     """
-    head, _, tail = PAGE.format(title=html.escape(title), style=HIDDEN * can_be_wrong, body="\0").partition("\0")
+    head, _, tail = PAGE.format(title=escaped(title), style=HIDDEN * can_be_wrong, body="\0").partition("\0")
     wrong: dict[bool, list[bool]] = {False: [], True: []}  # by whether the model was trained on the text
     far: dict[bool, list[float]] = {False: [], True: []}
     yield head + ONLY_WRONG * can_be_wrong

@@ -10,8 +10,9 @@ but the numbers of new words, if its encoder reads word pieces.
 
 import copy
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -31,7 +32,17 @@ from rationale.data.word_pieces import NO_PIECE, piece_table
 from rationale.errors import BadInput, excerpt
 from rationale.nn.encoders import find_encoder
 from rationale.nn.heads import Classes
-from rationale.runs.answer import Answer, Answers, batched, named_outputs, passages, rescaled, to_page
+from rationale.runs.answer import (
+    Answer,
+    Answers,
+    batched,
+    named_outputs,
+    passages,
+    rescaled,
+    to_page,
+    why_no_list,
+    why_no_text,
+)
 
 if TYPE_CHECKING:
     from rationale.models.protocol import RationaleModel
@@ -97,7 +108,8 @@ class SavedRun:
             What the model gave for texts.
         labels
             One per answer, as it stands in a file: a class, or a score on the scale of the training data. "" and None:
-            it is not known.
+            it is not known. Beside a label that is no class of the model, its answer counts as wrong, so look at
+            `outputs` if you are not sure of the names.
 
         Raises
         ------
@@ -232,13 +244,8 @@ def answer_texts(run: SavedRun, texts: Sequence[str] | Sequence[tuple[str, str]]
     BadInput
         Something in the list is no text, or no pair; the message gives its number, from 1.
     """
-    if isinstance(texts, str):
-        raise BadInput(f"texts: {excerpt(texts)} is a single text; accepted: a list of texts, [{excerpt(texts)}]")
-    if isinstance(texts, Mapping) or hasattr(texts, "columns"):  # whose items would be the names of the columns
-        names = excerpt(list(texts))
-        raise BadInput(f"texts: a table with the columns {names}; accepted: one column, as in table['text']")
-    if not isinstance(texts, Iterable):
-        raise BadInput(f"texts: {excerpt(texts)} is no list; accepted: a list of texts")
+    if wrong := why_no_list(texts, run.of_pairs):
+        raise BadInput(wrong)
     found = list(_empty(run, texts))
     split = TOKENISERS[run.tokeniser]
     tokens = [tuple(split(one.text)) for one in found]
@@ -257,20 +264,31 @@ def _empty(run: SavedRun, texts: Sequence[str] | Sequence[tuple[str, str]]) -> I
     """An answer without content per text; each text is checked."""
     for number, text in enumerate(texts, start=1):
         if not run.of_pairs:
-            if not isinstance(text, str):
-                raise BadInput(f"text {number}: {excerpt(text)} is no text; accepted: texts")
+            if wrong := why_no_text(text, number):
+                raise BadInput(wrong)
             yield Answer(text)
             continue
-        sides = [side.strip() for side in text.split(BETWEEN)] if isinstance(text, str) else text
-        blank = isinstance(text, str) and not text.strip()
-        if not blank and not _is_pair(sides):
+        sides = _sides(text)
+        if sides is None:
             accepted = f'("a premise", "a hypothesis"), or "a premise {BETWEEN} a hypothesis"'
             raise BadInput(f"text {number}: {excerpt(text)} is no pair; accepted: {accepted}")
-        yield Answer("" if blank else sides[0], second="" if blank else sides[1])
+        yield Answer(sides[0], second=sides[1])
 
 
-def _is_pair(sides: Any) -> bool:
-    return isinstance(sides, list | tuple) and len(sides) == 2 and all(isinstance(side, str) for side in sides)
+def _sides(pair: Any) -> tuple[str, str] | None:
+    """The texts of a pair, which may be a row of an array, or one text; two empty ones for a blank one.
+
+    None if it is no pair.
+    """
+    if isinstance(pair, str):
+        sides = [side.strip() for side in pair.split(BETWEEN)] if pair.strip() else ["", ""]
+    elif isinstance(pair, Iterable) and not isinstance(pair, Mapping | Set):
+        sides = list(islice(pair, 3))
+    else:
+        return None
+    if len(sides) != 2 or not all(isinstance(side, str) for side in sides):
+        return None
+    return sides[0], sides[1]
 
 
 class Row(NamedTuple):

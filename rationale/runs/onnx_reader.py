@@ -10,7 +10,7 @@ scores. An export writes `rationale_reader.py` beside the model; it needs neithe
 """
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,16 @@ import numpy as np
 
 from rationale.data.spellings import MOST_PIECES, known_form, plain_form
 from rationale.data.tokenise import TOKENISERS
-from rationale.runs.answer import Answer, Answers, batched, named_outputs, passages, to_page
+from rationale.runs.answer import (
+    Answer,
+    Answers,
+    batched,
+    named_outputs,
+    passages,
+    to_page,
+    why_no_list,
+    why_no_text,
+)
 
 KEY, FORMAT = "rationale", 1  # of the facts in the metadata
 PADDING, NOTHING = 1, -1  # of words, and of pieces
@@ -75,14 +84,12 @@ class ExportedModel:
         ValueError
             Something in the list is no text; the message gives its number, from 1.
         """
-        if isinstance(texts, str):
-            raise ValueError("texts: a single text; accepted: a list of texts")
-        if not isinstance(texts, Iterable):
-            raise ValueError(f"texts: {texts!r:.80} is no list; accepted: a list of texts")
+        if wrong := why_no_list(texts):
+            raise ValueError(wrong)
         answers = Answers()
         for number, text in enumerate(texts, start=1):
-            if not isinstance(text, str):
-                raise ValueError(f"text {number}: {text!r:.80} is no text; accepted: texts")
+            if wrong := why_no_text(text, number):
+                raise ValueError(wrong)
             answers.append(Answer(text))
         tokens = [tuple(self.split(answer.text)) for answer in answers]
         asked = [i for i, words in enumerate(tokens) if words]

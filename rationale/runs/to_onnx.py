@@ -24,6 +24,7 @@ from typing import Any
 
 import torch
 
+from rationale import excerpts
 from rationale.data import characters, spellings, tokenise
 from rationale.data.word_pieces import writes_spaces
 from rationale.errors import BadInput, excerpt, shown
@@ -39,7 +40,8 @@ PACKAGES = ("onnx", "onnxruntime", "onnxscript")
 LARGEST = 2**31 - 2**26  # bytes of a file, and some room; a larger one needs a second file
 READER = "rationale_reader.py"
 SIGNATURE = "# Written by rationale; do not edit."  # first line of the reader
-JOINED: tuple[ModuleType, ...] = (tokenise, spellings, characters, answer, onnx_reader)  # to the reader, in this order
+# To the reader, in this order.
+JOINED: tuple[ModuleType, ...] = (excerpts, tokenise, spellings, characters, answer, onnx_reader)
 TOLERANCE = 1e-4  # between both forms of the model, of probabilities and scores
 LENGTHS = (1, 3, 8, 40)  # words of the random texts that are read in both forms
 

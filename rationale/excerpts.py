@@ -1,0 +1,19 @@
+"""The beginning of a value, as a message shows it; needs nothing but Python."""
+
+
+def cut(text: str, length: int = 80) -> str:
+    """The beginning of a text, with dots in place of the rest, for a message."""
+    return text[:length] + "..." * (len(text) > length)
+
+
+def excerpt(value: object, length: int = 80) -> str:
+    """The beginning of a text (quoted) or of another value, as Python writes it, for a message.
+
+    Examples
+    --------
+    >>> excerpt("(3 film)"), excerpt("film " * 1000, 10), excerpt([1, 2])
+    ("'(3 film)'", "'film film '...", '[1, 2]')
+    """
+    if isinstance(value, str | bytes):
+        return repr(value[:length]) + "..." * (len(value) > length)
+    return cut(repr(value), length)
