@@ -18,6 +18,7 @@ import importlib
 import io
 import json
 from contextlib import suppress
+from difflib import get_close_matches
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -30,7 +31,7 @@ from rationale.data.batches import SpelledVocabulary, Vocabulary
 from rationale.data.corpora import find_corpus
 from rationale.data.own import is_own
 from rationale.data.tokenise import TOKENISERS
-from rationale.errors import BadInput, excerpt, optional
+from rationale.errors import BadInput, excerpt, optional, printable
 from rationale.files import write_text
 from rationale.runs import intact
 from rationale.runs.answers import SavedRun
@@ -40,7 +41,7 @@ from rationale.runs.parameters import modernised
 from rationale.runs.record import recorded_params
 from rationale.runs.workspace import is_finished
 from rationale.settings import Settings, is_chosen
-from rationale.training.checkpoint import CHECKPOINT, all_tensors, load_trained, read_tensors, write_tensors
+from rationale.training.checkpoint import CHECKPOINT, NoFacts, all_tensors, load_trained, read_tensors, write_tensors
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -283,6 +284,8 @@ def load_run(folder: Path | str) -> SavedRun:
         raise BadInput(f"{folder}: {getattr(error, 'strerror', None) or error}; accepted is {wanted}") from None
     if not there:
         raise BadInput(f"{folder}: {_lacks(folder, path.name)}; accepted is {wanted}")
+    if not path.is_file():
+        raise BadInput(f"{path}: a folder; accepted is a file that a finished run wrote")
     intact.check_digest(path)
     try:
         tensors, facts = read_tensors(path)
@@ -306,10 +309,19 @@ def load_run(folder: Path | str) -> SavedRun:
         raise
     except (SafetensorError, LookupError, TypeError, ValueError, AttributeError, ArithmeticError, OSError, MemoryError,
             RuntimeError) as error:  # fmt: skip
-        reason = " ".join(str(error).split())[:120] or type(error).__name__
+        reason = _why_unreadable(error)
         message = f"{path}: no model of this project, or of another version ({reason})"
         raise BadInput(f"{message}; accepted is a file that a finished run wrote") from None
     return SavedRun(model.eval(), vocabulary, p, labels, task, tokeniser, scale)
+
+
+def _why_unreadable(error: Exception) -> str:
+    """Why a file is no model, in words of a user where the error has those of a library."""
+    if isinstance(error, SafetensorError):
+        return "damaged, or not in the format safetensors"
+    if isinstance(error, NoFacts):
+        return "weights that another program has written"
+    return " ".join(str(error).split())[:120] or type(error).__name__
 
 
 def _type_of(tensors: dict[str, Tensor], model: "RationaleModel[Any]") -> torch.dtype:
@@ -445,6 +457,9 @@ def _lacks(folder: Path | str, name: str) -> str:
         return "a file, not the folder of a run"
     if folder.with_name(f"{folder.name}.partial").is_dir():
         return "a run that has not finished; the same command continues it"
+    if folder.parent == Path():  # a name alone: a service would show its clients what else is in its own folder
+        meant = get_close_matches(folder.name, [path.name for path in Path().glob("*") if is_finished(path)], 1)
+        return "no such run" + (f", did you mean {printable(meant[0])}" if meant else "")
     there = _finished_runs(folder.parent, "*") or _finished_runs(folder.parent, "*/*")
     return f"no such run (there: {there or 'none; `make run` makes one'})"
 

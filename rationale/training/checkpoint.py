@@ -49,11 +49,23 @@ def write_tensors(path: Path, tensors: dict[str, Tensor], facts: dict) -> None:
     write_atomically(path, lambda draft: save_file(written, draft, metadata))
 
 
+class NoFacts(ValueError):
+    """A file of tensors that `write_tensors` has not written."""
+
+
 def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict]:
-    """The inverse of `write_tensors`."""
+    """The inverse of `write_tensors`.
+
+    Raises
+    ------
+    NoFacts
+        Another program has written the file.
+    """
     with safe_open(path, "pt") as file:
         names = file.keys()  # `file` is not a dict: it cannot be iterated
-        tensors, metadata = {name: file.get_tensor(name) for name in names}, file.metadata()
+        tensors, metadata = {name: file.get_tensor(name) for name in names}, file.metadata() or {}
+    if "facts" not in metadata:
+        raise NoFacts(f"{path}: no facts beside the tensors")
     tensors |= {name: tensors[known] for name, known in json.loads(metadata.get("same", "{}")).items()}
     return tensors, json.loads(metadata["facts"])
 
