@@ -26,20 +26,31 @@ def load(run: str | Path) -> "SavedRun":
     -------
     SavedRun
         Called with a list of texts, it gives an `Answer` (rationale/runs/answer.py) for each: label, probability and
-        rationale. `to_html(answers)` makes a page of them. `model`, `vocabulary`, `parameters` and `labels` are its
-        attributes.
+        rationale. `to_html(answers)` makes a page of them, `with_labels(answers, labels)` compares them with labels,
+        and `export(path)` writes a file for services without torch. `model`, `vocabulary`, `parameters`, `labels` and
+        `notes` are its attributes.
 
     Raises
     ------
     BadInput
-        If the folder is not that of a finished training run.
+        If the folder is not that of a finished training run. The model raises it, too, for what is no text. It is a
+        ValueError, which you import by `from rationale.errors import BadInput`.
+
+    Notes
+    -----
+    In a service, several threads may ask one model at the same time. `torch.set_num_threads` says how many cores one
+    answer uses. A text is never cut, so a longer one takes longer: limit the length yourself. Of the folder, only
+    `model.safetensors` is needed. With `SHA256SUMS` beside it, a damaged file is refused, and with `notes.json`, the
+    notes of `fit` are there. A pretrained encoder is built from its own checkpoint, which has to be there, too.
     """
     from rationale.runs.saved import load_run  # most of the package: imported when it is asked for
 
     return load_run(run)
 
 
-def fit(data: str | Path, folder: str | Path | None = None, threads: int = 1, **settings: Any) -> "SavedRun":
+def fit(
+    data: str | Path, folder: str | Path | None = None, threads: int = 1, quiet: bool = False, **settings: Any
+) -> "SavedRun":
     """Train a rationale extractor on texts of your own.
 
     With the same settings this is the run of notebook `17_train_own_texts`, to the last bit on the same machine.
@@ -53,9 +64,12 @@ def fit(data: str | Path, folder: str | Path | None = None, threads: int = 1, **
         Where the run is saved, for `rationale.load`. If the folder holds the finished run of the same settings and
         texts, that run is loaded, so you can execute a cell of a notebook twice. If the run was interrupted, the same
         call continues it, also with more `epochs`: a target that falls (`selection_moves`) keeps the schedule with
-        which it began. Only one call at a time trains in a folder. None: the model is only returned.
+        which it began. Only one call at a time trains in a folder, and one with files of another origin is refused.
+        None: the model is only returned.
     threads : int >= 1
         Computing threads. Another number of threads gives slightly different weights.
+    quiet
+        Show only notes: no bar, and no line per epoch. A program reads the notes in the attribute `notes` of the model.
     settings
         The columns `text`, `label` and `rationale`, and all other settings of the notebook, such as `selection=0.2`,
         `epochs=8` and `seed=1`. They are the fields of `rationale.training.settings.OwnTextSettings`, and in a clone of
@@ -73,4 +87,4 @@ def fit(data: str | Path, folder: str | Path | None = None, threads: int = 1, **
     """
     from rationale.runs.fit import fit as train  # most of the package: imported when it is asked for
 
-    return train(data, folder, threads, **settings)
+    return train(data, folder, threads, quiet, **settings)

@@ -9,6 +9,7 @@ import math
 import os
 import time
 from collections.abc import Iterable, Iterator, Mapping
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, SupportsFloat, TypeVar
 
@@ -17,6 +18,7 @@ from rationale.files import write_text
 RUN_DIR = "RATIONALE_RUN_DIR"  # the environment variable that names the working folder of a run
 FILE = "progress.json"
 SECONDS = 1.0  # at least, between two reports
+SHOWS_BARS = ContextVar("SHOWS_BARS", default=True)  # False where a program trains a model and shows nothing
 RATES = ("rate", "kept")  # parts of a loss that are shares of selected words or positions
 
 Item = TypeVar("Item")
@@ -174,7 +176,9 @@ def _write(folder: Path, state: Mapping[str, Any]) -> None:
 
 
 def _bar(title: str, total: int | None) -> Any:
-    """A bar of tqdm, which belongs to the extra `notebooks`; None without it."""
+    """A bar of tqdm, which belongs to the extra `notebooks`; None without it, and where no bar is to be shown."""
+    if not SHOWS_BARS.get():
+        return None
     try:
         from tqdm.auto import tqdm
     except ImportError:

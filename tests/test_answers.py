@@ -1,7 +1,9 @@
 """Answers of a saved model from Python: labels, scores, passages of the text, pages, threads; and `rationale.fit`."""
 
 import errno
+import hashlib
 import html
+import io
 import json
 import os
 import re
@@ -15,6 +17,7 @@ import pandas as pd
 import pytest
 import torch
 from own_files import rated, reviews, write_lines, write_table
+from safetensors.torch import save
 from small import classified, corpus, parameters
 from test_house import without_extras
 from test_own import saved_parts
@@ -27,12 +30,15 @@ from rationale.runs.answer import Answer, batched
 from rationale.runs.cells import notebook_settings
 from rationale.runs.find import find_runs
 from rationale.runs.fit import save_own
+from rationale.runs.origin import notebook_of, read_environment
 from rationale.runs.parameters import merge, resolve, values_for_kernel
 from rationale.runs.predict import predict
 from rationale.runs.reading import describe_prediction
+from rationale.runs.runner import run as run_notebook
 from rationale.runs.saved import as_csv, load_run, read_history, save_run
 from rationale.runs.workspace import notebook_path, root
 from rationale.settings import show
+from rationale.training.extraction import Result
 from rationale.training.settings import AlignmentSettings, OwnTextSettings
 
 SMALL = {"embedding_size": 8, "hidden_size": 6, "epochs": 2, "selection": 0.4, "learning_rate": 0.01, "device": "cpu"}
@@ -120,7 +126,17 @@ def test_a_model_of_pairs_answers_to_pairs(tmp_path):
         largest = max(range(4), key=weights.__getitem__)
         other = ("no word", "it", "is", "good")[largest]
         assert f"<div>{word}: {other} ({weights[largest]:.2f})" in shown
-    for wrong in ("a warm film", None, 5, ("a",), ("a", None), {"premise": "a", "hypothesis": "b"}):
+    table = pd.DataFrame({"p": ["a warm film"], "h": ["it is good"]})
+    for same in (np.array([["a warm film", "it is good"]]), table.to_numpy(), zip(table["p"], table["h"], strict=True)):
+        assert model(same)[0].probability == pytest.approx(first.probability), "rows of an array are pairs, too"
+    with pytest.raises(
+        BadInput, match=r"columns \['p', 'h'\]; accepted: pairs, as in zip\(table\['text'\], table\['se"
+    ):
+        model(table)
+    half, other = model([("a warm film", ""), ("", "it is good")])
+    assert half.label is other.label is None and str(half) == str(other) == "no words", "as the docstring says"
+    more = ({"a", "b"}, ("a", "b", "c"), np.array(["a"]), np.array([1, 2]), b"ab", "a ||| b ||| c")
+    for wrong in ("a warm film", None, 5, ("a",), ("a", None), {"premise": "a", "hypothesis": "b"}, *more):
         with pytest.raises(BadInput, match=r"text 2: .+ is no pair; accepted: \(\"a premise\", \"a hypothesis\"\)"):
             model([("a", "b"), wrong])
 
@@ -178,6 +194,16 @@ def test_a_page_shows_the_text_as_it_was_with_its_passages_marked(labelled):
     for tag in ("<mark", "</mark>", "<span", "</span>"):
         assert page.count("<mark") == page.count("</mark>") == len(labelled([text])[0].rationale), (tag, marked, rest)
     assert labelled([text])._repr_html_() in page
+
+
+def test_a_page_with_half_of_a_character_can_be_written_as_utf_8(labelled, tmp_path):
+    half = "\ud83d"  # JSON can hold the first half of an emoji alone
+    answers = labelled.with_labels(labelled([f"the look {half} is superb"]), [f"no {half}"])
+    page = labelled.to_html(answers, title=f"A {half} title")
+    for text in (page, answers._repr_html_(), answers[0].as_html({f"id {half}": half})):
+        (tmp_path / "page.html").write_text(text, encoding="utf-8")
+        assert r"\ud83d" in text and half not in text
+    assert r"A \ud83d title</title>" in page and answers[0].text == f"the look {half} is superb", "the answer has it"
 
 
 def test_a_page_says_what_it_shows_and_is_as_wide_as_a_phone(labelled):
@@ -530,6 +556,87 @@ def test_fit_loads_the_finished_run_of_the_same_settings_and_texts_and_refuses_a
         rationale.fit(path, folder=folder, **SMALL, seed=5)
 
 
+def test_a_damaged_model_of_fit_is_refused_as_that_of_a_notebook_is(tmp_path):
+    rationale.fit(write_table(tmp_path / "r.csv", reviews(60)), tmp_path / "run", **(SMALL | {"epochs": 1}))
+    listed = dict(line.split("  ")[::-1] for line in (tmp_path / "run" / "SHA256SUMS").read_text().splitlines())
+    there = {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in (tmp_path / "run").iterdir()}
+    assert listed == {name: digest for name, digest in there.items() if name != "SHA256SUMS"}
+    path = tmp_path / "run" / "model.safetensors"
+    content = bytearray(path.read_bytes())
+    content[-5] ^= 4  # a bit of a weight, which is still a number
+    path.write_bytes(content)
+    with pytest.raises(
+        BadInput, match=r"model.safetensors: damaged \(its digest is not that in SHA256SUMS\); restore it"
+    ):
+        rationale.load(tmp_path / "run")
+
+
+def test_fit_records_its_environment_and_the_runner_leaves_its_folder_alone(tmp_path):
+    path, folder = write_table(tmp_path / "r.csv", reviews(60)), tmp_path / "17_train_own_texts" / "mine"
+    rationale.fit(path, folder, **(SMALL | {"epochs": 1}), threads=1)
+    facts = read_environment(folder)
+    assert (facts["notebook"], facts["threads"], facts["torch"]) == ("17_train_own_texts", "1", torch.__version__)
+    assert facts["executed by"] == "rationale.fit" and notebook_of(folder) == "17_train_own_texts"
+    before = {file.name: file.read_bytes() for file in folder.iterdir()}
+    with pytest.raises(
+        BadInput, match="mine: a run by rationale.fit, give --again to replace it or --name to keep both"
+    ):
+        run_notebook("17_train_own_texts", [f"corpus={path}"], outputs=tmp_path, name="mine")
+    assert {file.name: file.read_bytes() for file in folder.iterdir()} == before
+
+
+def test_fit_leaves_a_folder_with_files_of_somebody_else_as_it_is(tmp_path):
+    path = write_table(tmp_path / "r.csv", reviews(60))
+    with pytest.raises(
+        BadInput, match=f"^folder: {tmp_path} holds r.csv, which no run has made; accepted: another folder"
+    ):
+        rationale.fit(path, tmp_path, **SMALL)
+    assert [file.name for file in tmp_path.iterdir()] == ["r.csv"]
+
+
+def test_fit_begins_again_in_a_folder_in_which_it_was_stopped_before_the_first_epoch(tmp_path, monkeypatch):
+    path, folder = write_table(tmp_path / "r.csv", reviews(60)), tmp_path / "run"
+    monkeypatch.setattr("rationale.runs.fit.train_extractor", lambda *_: sys.exit("killed"))
+    with pytest.raises(SystemExit):
+        rationale.fit(path, folder, **SMALL)
+    monkeypatch.undo()
+    assert [file.name for file in folder.iterdir()] == ["environment.txt"]
+    rationale.fit(path, folder, **(SMALL | {"epochs": 1}))
+    assert (folder / "model.safetensors").exists()
+
+
+class Terminal(io.StringIO):
+    """A stream that says that it is a terminal."""
+
+    def isatty(self):
+        return True
+
+
+@pytest.mark.parametrize("is_kept", [True, False])
+def test_a_quiet_fit_shows_nothing_but_notes_which_a_program_can_read(tmp_path, monkeypatch, is_kept):
+    path, folder = write_table(tmp_path / "r.csv", reviews(60)), tmp_path / "run"
+    shown, errors = Terminal(), Terminal()
+    monkeypatch.setattr(sys, "stdout", shown)
+    monkeypatch.setattr(sys, "stderr", errors)
+    model = rationale.fit(path, folder if is_kept else None, quiet=True, **SMALL)
+    lines = shown.getvalue().splitlines()
+    assert lines == [f"note: {note}" for note in model.notes] and errors.getvalue() == ""
+    assert any(note.startswith("too few texts: dev accuracy") for note in model.notes)
+    if is_kept:
+        assert rationale.load(folder).notes == model.notes
+        (folder / "notes.json").unlink()
+        assert rationale.load(folder).notes == (), "the file of the model is enough to load it"
+    with pytest.raises(BadInput, match="^quiet: 'no'; accepted: True or False"):
+        rationale.fit(path, folder, quiet="no", **SMALL)
+
+
+def test_fit_shows_a_line_per_epoch_unless_it_is_quiet_and_keeps_the_same_notes(tmp_path, capsys):
+    model = rationale.fit(write_table(tmp_path / "r.csv", reviews(60)), **SMALL)
+    lines = capsys.readouterr().out.splitlines()
+    assert len([line for line in lines if line.startswith("epoch ")]) == 2
+    assert [line.removeprefix("note: ") for line in lines if line.startswith("note: ")] == list(model.notes) != []
+
+
 def test_fit_does_not_replace_an_unfinished_run_whose_texts_have_changed(tmp_path, monkeypatch):
     path, folder, rows = tmp_path / "r.csv", tmp_path / "run", reviews(60)
     write_table(path, rows)
@@ -642,6 +749,45 @@ def test_load_refuses_what_is_no_folder_of_a_run_in_one_line(tmp_path, monkeypat
     monkeypatch.chdir(tmp_path)
     with pytest.raises(BadInput, match="accepted is the folder of a finished training run"):
         rationale.load(run)
+
+
+def changed_header(content: bytes) -> bytes:
+    """A file of safetensors with one bit changed in the description of its tensors."""
+    return content[:9] + bytes([content[9] ^ 1]) + content[10:]
+
+
+def test_load_says_in_words_of_a_user_why_a_file_is_no_model(tmp_path, labelled):
+    path, p = tmp_path / "model.safetensors", parameters(epochs=1)
+    save_run(tmp_path, Result(labelled.model, labelled.vocabulary, {}, {}, [], {"epoch": 0}), p, labelled.labels)
+    whole = path.read_bytes()
+    other, noted = (save({"w": torch.ones(2)}, facts) for facts in (None, {"format": "pt"}))
+    cases = [(content, "weights that another program has written") for content in (other, noted)]
+    cases += [
+        (b"", "damaged, or not"),
+        (b"no tensors at all", "damaged, or not"),
+        (changed_header(whole), "damaged, or"),
+    ]
+    for content, reason in cases:
+        path.write_bytes(content)
+        with pytest.raises(BadInput, match=f"no model of this project, or of another version .{reason}.*; accepted is"):
+            rationale.load(tmp_path)
+    path.unlink()
+    path.mkdir()
+    with pytest.raises(BadInput, match="model.safetensors: a folder; accepted is a file that a finished run wrote"):
+        rationale.load(tmp_path)
+
+
+def test_a_name_alone_is_answered_with_a_close_one_and_with_no_other_folder(tmp_path, monkeypatch):
+    for place in ("reviews-seed1", "clients/secret"):
+        (tmp_path / place).mkdir(parents=True)
+        (tmp_path / place / "run.ipynb").write_text("{}")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(BadInput, match="^nowhere: no such run; accepted is"):
+        rationale.load("nowhere")
+    with pytest.raises(BadInput, match="^reviews-sed1: no such run, did you mean reviews-seed1; accepted is"):
+        rationale.load("reviews-sed1")
+    with pytest.raises(BadInput, match=r"^clients/x: no such run \(there: secret\); accepted is"):
+        rationale.load("clients/x")
 
 
 def test_a_run_is_shown_in_one_line(labelled):

@@ -4,6 +4,7 @@ import contextlib
 import io
 import json
 import os
+import sys
 import tempfile
 from collections.abc import Iterator
 from enum import Enum
@@ -19,10 +20,14 @@ from rationale.digests import changed as changed_files
 from rationale.digests import reading
 from rationale.errors import BadInput, excerpt, shown
 from rationale.files import write_text
+from rationale.progress import SHOWS_BARS
+from rationale.runs.environment import continue_record, describe_environment
+from rationale.runs.folder import NOT_OURS_TO_KEEP, write_digests
 from rationale.runs.intact import read_json
-from rationale.runs.origin import READ
+from rationale.runs.origin import BY_FIT, NOTEBOOK_OF_FIT, READ, is_by_fit
 from rationale.runs.record import difference, unlike_recorded
-from rationale.runs.saved import SavedRun, load_run, save_run
+from rationale.runs.saved import NOTES, SavedRun, load_run, save_run
+from rationale.runs.watch import NOTE, OnlyNotes
 from rationale.runs.workspace import lock_folder
 from rationale.settings import Settings
 from rationale.training.checkpoint import CHECKPOINT, another_file, facts_of_checkpoint, settled
@@ -33,18 +38,26 @@ from rationale.training.settings.own_texts import OwnTextSettings
 from rationale.training.tfidf import Baseline, train_tfidf
 
 KNOWN_BY = ("model.safetensors", "params.yaml")  # files by which a folder is known as that of a run
-OTHERS = ("metrics.json", "history.csv", "splits.csv", "rationales.jsonl", "baseline.json", READ)  # of a run, too
+OTHERS = (
+    "metrics.json",
+    "history.csv",
+    "splits.csv",
+    "rationales.jsonl",
+    "baseline.json",
+    READ,
+    NOTES,
+)  # of a run, too
 FROM_TEXTS = ("whole_text_epochs",)  # settings of which a checkpoint has the number that null stood for
-OF_NOTEBOOK = "environment.txt"  # of a run that a notebook makes, finished or not; `fit` does not write it
+ENVIRONMENT = "environment.txt"  # of a run, finished or not
 
 
 class FolderState(Enum):
     """What a folder that is given to `fit` holds."""
 
-    EMPTY = "nothing that a run would replace"
+    EMPTY = "nothing, or what a call has left that ended before its first epoch"
     UNFINISHED = "a run to be continued"
     FINISHED = "a run to be loaded"
-    FOREIGN = "something else, which a run would replace"
+    FOREIGN = "something else"
 
 
 def state_of(folder: Path) -> tuple[FolderState, str]:
@@ -54,16 +67,26 @@ def state_of(folder: Path) -> tuple[FolderState, str]:
     damaged checkpoint cannot be continued and counts as none, so that it puts no finished run at risk.
     """
     there = next((name for name in KNOWN_BY + OTHERS if (folder / name).exists()), "")
-    if there and (folder / OF_NOTEBOOK).exists():
+    if there and (folder / ENVIRONMENT).exists() and not is_by_fit(folder):
         return FolderState.FOREIGN, there
     if facts_of_checkpoint(folder / CHECKPOINT) is not None:
         return FolderState.UNFINISHED, CHECKPOINT
     if there in KNOWN_BY:
         return FolderState.FINISHED, there
+    there = there or next((path.name for path in sorted(folder.iterdir()) if not _is_left(path)), "")
     return (FolderState.FOREIGN if there else FolderState.EMPTY), there
 
 
-def fit(data: str | Path, folder: str | Path | None = None, threads: int = 1, **settings: Any) -> SavedRun:
+def _is_left(path: Path) -> bool:
+    """Whether a file may be in a folder in which `fit` has begun, but has not saved an epoch that can be continued."""
+    is_draft = path.name.startswith(".") and path.suffix == ".draft"
+    is_ours = path.name == ENVIRONMENT and is_by_fit(path.parent)
+    return is_draft or is_ours or path.name == CHECKPOINT or path.name in NOT_OURS_TO_KEEP
+
+
+def fit(
+    data: str | Path, folder: str | Path | None = None, threads: int = 1, quiet: bool = False, **settings: Any
+) -> SavedRun:
     """Train a model on texts of one's own; see `rationale.fit`, whose arguments these are."""
     if not isinstance(data, str | os.PathLike):
         given = "a table" if hasattr(data, "to_csv") else excerpt(data)
@@ -71,6 +94,8 @@ def fit(data: str | Path, folder: str | Path | None = None, threads: int = 1, **
         raise BadInput(f"data: {given} is no path; accepted: a file, a folder, or hub:owner/name{advice}")
     if type(threads) is not int or threads < 1:
         raise BadInput(f"threads: {excerpt(threads)}; accepted: a whole number from 1")
+    if type(quiet) is not bool:
+        raise BadInput(f"quiet: {excerpt(quiet)}; accepted: True or False")
     for name in settings.keys() & OwnTextSettings.elsewhere.keys():
         raise BadInput(f"fit: {name}: {OwnTextSettings.elsewhere[name]}")
     given = {name: _plain(value) for name, value in settings.items()}
@@ -79,7 +104,7 @@ def fit(data: str | Path, folder: str | Path | None = None, threads: int = 1, **
     require_words(p)
     if folder is None:
         with tempfile.TemporaryDirectory() as temporary:
-            return _fit(p, Path(temporary), threads, is_kept=False)
+            return _fit(p, Path(temporary), threads, quiet, is_kept=False)
     if not isinstance(folder, str | os.PathLike):
         raise BadInput(f"folder: {excerpt(folder)} is no path; accepted: a folder")
     folder = Path(folder)
@@ -92,11 +117,14 @@ def fit(data: str | Path, folder: str | Path | None = None, threads: int = 1, **
                 print(f"note: {shown(folder)} {what}", flush=True)
                 return load_run(folder)
             case FolderState.FOREIGN:
-                what = f"holds a file {there}, which the run would replace"
-                raise BadInput(f"folder: {shown(folder)} {what}; accepted: another folder")
+                is_of_a_run = there in KNOWN_BY + OTHERS
+                what = (
+                    f"a file {there}, which the run would replace" if is_of_a_run else f"{there}, which no run has made"
+                )
+                raise BadInput(f"folder: {shown(folder)} holds {what}; accepted: another folder")
             case FolderState.UNFINISHED:
                 _refuse_other_settings(folder, p)
-        return _fit(p, folder, threads)
+        return _fit(p, folder, threads, quiet)
 
 
 @contextlib.contextmanager
@@ -165,17 +193,22 @@ def _plain(value: Any) -> Any:
     return os.fspath(value) if isinstance(value, os.PathLike) else value
 
 
-def _fit(p: OwnTextSettings, folder: Path, threads: int, is_kept: bool = True) -> SavedRun:
+def _fit(p: OwnTextSettings, folder: Path, threads: int, quiet: bool, is_kept: bool = True) -> SavedRun:
     """Train in a folder; `is_kept` says whether it is there after an interruption, too."""
     before = torch.get_num_threads()
     torch.set_num_threads(threads)  # another number of threads adds numbers in another order
     try:
-        with reading() as files:
-            texts = read_extraction(p)
-            result = train_extractor(p, texts.splits, texts.head, texts.num_outputs, folder)
-        save_own(folder, result, p, texts, _baseline(texts, p.class_weight))
+        with _notes_kept(quiet) as notes:
+            if is_kept:
+                _record_environment(folder, p, threads)
+            with reading() as files:
+                texts = read_extraction(p)
+                result = train_extractor(p, texts.splits, texts.head, texts.num_outputs, folder)
+            save_own(folder, result, p, texts, _baseline(texts, p.class_weight))
+        write_text(folder / NOTES, json.dumps(notes, ensure_ascii=False, indent=1) + "\n")
         write_text(folder / READ, json.dumps(files, indent=1) + "\n")
         write_text(folder / "params.yaml", yaml.safe_dump(vars(p), sort_keys=False, allow_unicode=True))
+        write_digests(folder, CHECKPOINT)
         (folder / CHECKPOINT).unlink(missing_ok=True)
     except KeyboardInterrupt:
         facts = facts_of_checkpoint(folder / CHECKPOINT) if is_kept else None
@@ -186,6 +219,50 @@ def _fit(p: OwnTextSettings, folder: Path, threads: int, is_kept: bool = True) -
     finally:
         torch.set_num_threads(before)
     return load_run(folder)
+
+
+class _Both:
+    """A stream for what a training prints: it is shown, and a second stream gets it, too."""
+
+    def __init__(self, shown: Any, kept: OnlyNotes):
+        self._shown, self._kept = shown, kept
+
+    def write(self, text: str) -> int:
+        """Write a text to both."""
+        self._kept.write(text)
+        return self._shown.write(text)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._shown, name)
+
+
+@contextlib.contextmanager
+def _notes_kept(quiet: bool) -> Iterator[list[str]]:
+    """The notes that are printed while the block runs, complete when it has ended.
+
+    If `quiet`, nothing else is shown: neither the other lines nor a bar.
+    """
+    notes, written = list[str](), io.StringIO()
+    shown = OnlyNotes(sys.stdout) if quiet else sys.stdout
+    bars = SHOWS_BARS.set(SHOWS_BARS.get() and not quiet)
+    try:
+        with contextlib.redirect_stdout(_Both(shown, OnlyNotes(written))):  # type: ignore[type-var]
+            yield notes
+    finally:
+        SHOWS_BARS.reset(bars)
+    notes += [line.removeprefix(NOTE) for line in written.getvalue().splitlines()]
+
+
+def _record_environment(folder: Path, p: OwnTextSettings, threads: int) -> None:
+    """Write environment.txt, or note in that of a run that is continued what differs today.
+
+    The fingerprint of the code is left out: to compute it takes longer than to train on a few hundred texts.
+    """
+    path, now = folder / ENVIRONMENT, describe_environment(NOTEBOOK_OF_FIT, vars(p), "unknown", str(threads)) + BY_FIT
+    if not (folder / CHECKPOINT).exists() or not path.exists():
+        write_text(path, now)
+    elif note := continue_record(path, now):
+        print(f"note: {note}", flush=True)
 
 
 def _baseline(texts: Labelled, class_weight: str) -> Baseline | None:

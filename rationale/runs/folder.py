@@ -198,9 +198,10 @@ def _unlock(folder: Path) -> None:
         (folder / name).unlink(missing_ok=True)
 
 
-def write_digests(folder: Path) -> None:
-    """Write the SHA-256 digests of all files below `folder`, except its locks, to its file `SHA256SUMS`."""
-    files = [path for path in folder.rglob("*") if path.is_file() and path.name not in (DIGESTS, *LOCKS)]
+def write_digests(folder: Path, *other: str) -> None:
+    """Write the SHA-256 digests of all files below `folder`, but for its locks and `other` names, to `SHA256SUMS`."""
+    left_out = (DIGESTS, *LOCKS, *other)
+    files = [path for path in folder.rglob("*") if path.is_file() and path.name not in left_out]
     _list_digests(folder, {path.relative_to(folder).as_posix(): sha256(path) for path in files})
 
 

@@ -21,7 +21,7 @@ from rationale.digests import sha256
 from rationale.errors import BadInput
 from rationale.runs.folder import DIGESTS, read_digests
 
-WHAT_TO_DO = "restore it from a copy, or make the run again with --again"
+WHAT_TO_DO = "restore it from a copy, or make the run again (with --again, or with rationale.fit in another folder)"
 
 
 class Split(BaseModel):

@@ -20,22 +20,26 @@ TASKS = {  # by notebook that trains
 # By notebook; nobody else has these texts, so they are no committed results
 OWN = {NOTEBOOK_OF_FIT: "own texts"}
 READ = "read.json"  # written by `rationale.fit` only: what its run has read, see `digests.reading`
+BY_FIT = "executed by: rationale.fit\n"  # a line of its environment.txt; older runs of it have no such file
 
 
 def is_by_fit(folder: Path | str) -> bool:
-    """Whether `rationale.fit` has made the run of a folder. It records no environment."""
-    return (Path(folder) / READ).is_file() and not (Path(folder) / "environment.txt").exists()
+    """Whether `rationale.fit` has made the run of a folder, or has begun to make it."""
+    environment = Path(folder) / "environment.txt"
+    return BY_FIT in read_if_there(environment) or ((Path(folder) / READ).is_file() and not environment.exists())
 
 
 def read_environment(folder: Path | str) -> dict[str, str]:
-    """`environment.txt` of a finished run: its notebook, versions, commit and machine, by name. {} for `rationale.fit`.
+    """`environment.txt` of a finished run: its notebook, versions, commit and machine, by name.
+
+    An older run of `rationale.fit` has recorded none: {}.
 
     Raises
     ------
     BadInput
         If the run of a notebook has no such file, or it is damaged.
     """
-    if is_by_fit(folder):
+    if is_by_fit(folder) and not (Path(folder) / "environment.txt").exists():
         return {}
     lines = intact.read_text(Path(folder) / "environment.txt").splitlines()
     return dict(line.split(": ", 1) for line in lines if ": " in line)

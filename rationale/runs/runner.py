@@ -25,6 +25,7 @@ from rationale.runs.folder import WorkFolder, damaged_files
 from rationale.runs.inputs import changed_files
 from rationale.runs.kernel import check_device, check_texts
 from rationale.runs.notebook_text import import_jupytext
+from rationale.runs.origin import is_by_fit
 from rationale.runs.own_parts import files_of
 from rationale.runs.page import is_prepared, lab_page, prepared
 from rationale.runs.parameters import merge, values_for_kernel
@@ -176,10 +177,9 @@ def run(
             if unlike and not replace:
                 _refuse_others(target, notebook, items, f"a finished run {unlike}")
             print(f"made again, because there is a finished run {unlike or f'and {stale}'}: {shown(target)}")
-        elif is_by_papermill(target) and not again:
-            raise BadInput(
-                f"{shown(target)}: a run by plain papermill, give --again to replace it or --name to keep both"
-            )
+        elif (is_by_papermill(target) or is_by_fit(target)) and not again:
+            other = "rationale.fit" if is_by_fit(target) else "plain papermill"
+            raise BadInput(f"{shown(target)}: a run by {other}, give --again to replace it or --name to keep both")
         if work.resumed and again_if_changed and not replace and (unlike := unlike_recorded(work.path, recorded)):
             _refuse_others(work.path, notebook, items, f"an unfinished run {unlike}")
         if work.resumed:

@@ -10,7 +10,8 @@
                          alignment, generation or probing) and what is needed to build the model again: parameters,
                          vocabulary, head (the `name` of its class in `HEADS`), num_outputs, labels, tokeniser
 
-The runner writes `params.yaml` into the same folder.
+The runner writes `params.yaml` into the same folder, and so does `rationale.fit`. This also writes `notes.json`, the
+notes that it has printed. To predict from new texts, model.safetensors is enough.
 """
 
 import csv
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
     from rationale.training.probing import AttributionResult
 
 FORMAT = 2  # of model.safetensors; files of format 1 do not record their format, and can still be loaded
+NOTES = "notes.json"
 OTHERS = {  # tasks whose models cannot predict from new texts: a description of their runs
     "generation": "an encoder-decoder, whose generated texts are in generations.jsonl",
     "probing": "a run that probed a model, whose attributions are in attributions.jsonl",
@@ -312,7 +314,8 @@ def load_run(folder: Path | str) -> SavedRun:
         reason = _why_unreadable(error)
         message = f"{path}: no model of this project, or of another version ({reason})"
         raise BadInput(f"{message}; accepted is a file that a finished run wrote") from None
-    return SavedRun(model.eval(), vocabulary, p, labels, task, tokeniser, scale)
+    notes = intact.read_json(path.with_name(NOTES), list[str]) if path.with_name(NOTES).exists() else []
+    return SavedRun(model.eval(), vocabulary, p, labels, task, tokeniser, scale, notes=tuple(notes))
 
 
 def _why_unreadable(error: Exception) -> str:

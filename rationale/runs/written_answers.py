@@ -21,7 +21,7 @@ from rationale.runs.answer import Answer, Span, cell_as_text, spaced
 from rationale.runs.answers import SavedRun
 from rationale.runs.inputs import recorded_files
 from rationale.runs.intact import read_json
-from rationale.runs.origin import READ, is_by_fit
+from rationale.runs.origin import READ
 
 Labelled = tuple[str | tuple[str, str], Any]  # a text or a pair, and its label; None: it is not known
 
@@ -147,7 +147,7 @@ def trained_on(folder: Path, run: SavedRun) -> Collection[tuple[str, ...]]:
     corpus = Path(getattr(p, "corpus", ""))
     if not path.is_file() or is_on_hub(str(corpus)) or is_eraser(corpus) or is_saved(corpus):
         return ()
-    if changed(read_json(folder / READ, dict[str, str]) if is_by_fit(folder) else recorded_files(folder)):
+    if changed(read_json(folder / READ, dict[str, str]) if (folder / READ).is_file() else recorded_files(folder)):
         return ()
     rows = defaultdict(set)
     with contextlib.suppress(BadInput, OSError, ValueError, KeyError):  # the texts or splits.csv are gone or damaged
