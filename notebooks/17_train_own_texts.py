@@ -445,6 +445,23 @@ if exported:
     assert same > 0.97, "only a number within rounding of a limit may end on its other side"
 
 # %% [markdown]
+# ### In a service
+#
+# Here is what you need to know if a program of yours answers to others all day.
+#
+# - *Files*. Copy `model.safetensors`. If you copy `SHA256SUMS` as well, `load` refuses a damaged file. With
+#   `notes.json`, you can read the notes in `model.notes` (only `rationale.fit` writes this file). A pretrained encoder
+#   is built from its own checkpoint, so this has to be installed, or in the same place, on the other machine too.
+# - *Threads*. Several threads may ask one model at the same time. One answer uses as many cores as
+#   `torch.set_num_threads` says, or `load("model.onnx", threads=1)` in `rationale_reader.py`.
+# - *Time*. We never cut a text, and an answer takes longer the longer a text is. So limit the length yourself.
+# - *Errors*. If you give something that is no text, a loaded model raises `BadInput` (`from rationale.errors import
+#   BadInput`), which is a `ValueError`. An exported model raises a plain `ValueError` with the same words.
+# - *Answers*. A text without words has no label (`answer.label is None`), and neither has a pair if one of its texts is
+#   empty. The methods `model.with_labels`, `model.to_html` and `model.export` tell you with `help` what they need.
+# - *Training*. `rationale.fit(..., quiet=True)` prints nothing but notes.
+
+# %% [markdown]
 # **Exercise 2** (predict, change, explain; 8 minutes). Show the model its own rationales as if they were texts.
 # *Predict* the share of answers that change (`changes`). *Change* the texts. For each answer in `answers`, join its
 # passages by spaces, and call `fitted` with these new texts (`again`, the new answers in the same order). *Explain*
