@@ -38,15 +38,8 @@ from rationale.training.settings.own_texts import OwnTextSettings
 from rationale.training.tfidf import Baseline, train_tfidf
 
 KNOWN_BY = ("model.safetensors", "params.yaml")  # files by which a folder is known as that of a run
-OTHERS = (
-    "metrics.json",
-    "history.csv",
-    "splits.csv",
-    "rationales.jsonl",
-    "baseline.json",
-    READ,
-    NOTES,
-)  # of a run, too
+# Further files of a run.
+OTHERS = ("metrics.json", "history.csv", "splits.csv", "rationales.jsonl", "baseline.json", READ, NOTES)
 FROM_TEXTS = ("whole_text_epochs",)  # settings of which a checkpoint has the number that null stood for
 ENVIRONMENT = "environment.txt"  # of a run, finished or not
 

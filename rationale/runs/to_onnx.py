@@ -215,10 +215,11 @@ def reader_source() -> str:
         lines = text.splitlines(keepends=True)
         places = [node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)]
         imports |= {ast.unparse(node): None for node in places if not _is_ours(node)}
-        bodies.append("".join(lines[max(node.end_lineno or 0 for node in places) :]).strip("\n"))
+        head = [tree.body[0], *places]  # the docstring, and the imports if there are any
+        bodies.append("".join(lines[max(node.end_lineno or 0 for node in head) :]).strip("\n"))
     says = ast.get_docstring(ast.parse(Path(onnx_reader.__file__).read_text(encoding="utf-8"))) or ""
-    head = f'{SIGNATURE}\n"""{says}\n"""\n\n' + "\n".join(sorted(imports))
-    return "\n\n\n".join([head, *bodies]) + "\n"
+    begin = f'{SIGNATURE}\n"""{says}\n"""\n\n' + "\n".join(sorted(imports))
+    return "\n\n\n".join([begin, *bodies]) + "\n"
 
 
 def _is_ours(node: ast.Import | ast.ImportFrom) -> bool:
