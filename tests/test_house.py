@@ -1,5 +1,6 @@
 """The house: what a run's fingerprint covers, and what importing the package costs."""
 
+import ast
 import io
 import os
 import shutil
@@ -147,6 +148,45 @@ def test_an_sst_run_depends_on_no_other_task():
     others = {"aligner", "alignment", "seq2seq", "beam_search", "generation", "probing", "diffmask", "sparse_attention"}
     corpora = {path.stem for path in (root() / "rationale/data/corpora").glob("*.py")} - {"sst", "__init__"}
     assert not used & (others | corpora)
+
+
+# --- command lines
+
+
+def options_of(tree: ast.AST) -> set[str]:
+    """The attributes under which the parsers of a file keep what is given, one for each `add_argument`."""
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    added = [call for call in calls if ast.unparse(call.func).split(".")[-1] in ("add", "add_argument")]
+    texts = [[part.value for part in call.args if isinstance(getattr(part, "value", 0), str)] for call in added]
+    names = [[name for name in given if name.startswith("--")] or given for given in texts if given]
+    return {first.lstrip("-").replace("-", "_") for first, *_ in names}
+
+
+def attributes_read(tree: ast.AST) -> set[str]:
+    """The attributes that a file reads; a method that it calls, such as that of a text, is none of them."""
+    called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
+    read = (node for node in ast.walk(tree) if isinstance(node, ast.Attribute) and id(node) not in called)
+    return {node.attr for node in read}
+
+
+COMMANDS = [
+    path
+    for folder in ("rationale", "tools", "tests/benchmarks")
+    for path in sorted((root() / folder).rglob("*.py"))
+    if "add_argument" in path.read_text(encoding="utf-8")
+]
+
+
+@pytest.mark.parametrize("path", COMMANDS, ids=lambda path: str(path.relative_to(root())))
+def test_every_option_of_a_command_line_is_used(path):
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    assert options_of(tree), "the options were found"
+    assert options_of(tree) <= attributes_read(tree)
+
+
+def test_an_option_that_is_parsed_and_not_used_is_found():
+    tree = ast.parse("add('--two-words', help='x')\nadd('--replace')\nargs.two_words\n'a'.replace('a', 'b')")
+    assert options_of(tree) - attributes_read(tree) == {"replace"}
 
 
 # --- what importing costs

@@ -24,7 +24,7 @@ from rationale.errors import BadInput
 from rationale.runs import RunFailed, __main__, failures, kernel, run, runner, validated, waiting, workspace
 from rationale.runs.folder import read_digests
 from rationale.runs.workspace import run_name
-from tests.forked import plain_page, run_forked
+from tests.forked import forked, plain_page, run_forked
 
 HEADER = """\
 # ---
@@ -213,6 +213,27 @@ def test_a_sweep_says_what_it_replaces_and_keeps_the_run_of_another_file(tiny, c
     os.rename(folder, folder.with_name("same.partial"))
     with pytest.raises(BadInput, match=r"an unfinished run with other parameters \(seed 6 there, 7 here\), made of"):
         go(tiny, str(files[0]), again_if_changed=True)
+
+
+def test_the_command_line_replaces_the_run_of_another_file_if_replace_is_given(tiny, capsys):
+    files = [tiny.parent / place / "same.yaml" for place in ("one", "two")]
+    for seed, file in enumerate(files, 5):
+        file.parent.mkdir()
+        file.write_text(f"seed: {seed}\n")
+
+    def command(file: Path, *options: str) -> int:
+        return __main__.main([str(tiny), str(file), "--outputs", str(tiny.parent / "out"), *options], forked)
+
+    record = tiny.parent / "out" / "tiny" / "same" / "params.yaml"
+    assert command(files[0]) == 0
+    assert command(files[1], "--again-if-changed") == 2
+    assert yaml.safe_load(record.read_text())["seed"] == 5
+    assert command(files[1], "--again-if-changed", "--replace") == 0, capsys.readouterr().err
+    assert yaml.safe_load(record.read_text())["seed"] == 6
+    capsys.readouterr()
+    with pytest.raises(SystemExit, match="2"):
+        command(files[0], "--replace")
+    assert "--replace: only with --again-if-changed" in capsys.readouterr().err
 
 
 def test_the_digests_of_a_run_are_those_of_its_files(tiny):

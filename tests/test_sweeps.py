@@ -712,6 +712,19 @@ def test_a_sweep_does_not_replace_runs_of_another_file_of_the_same_name(play, ca
     assert "same.partial: an unfinished run with other parameters" in capsys.readouterr().err
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("way", [[], ["--snakemake"]], ids=["pool", "snakemake"])
+def test_a_sweep_with_replace_replaces_the_runs_of_another_file(play, way):
+    (one, two), out = two_files_of_one_name(play), play.folder / "outputs"
+    folder = finished_run(one, out)
+    path = play.folder / "params" / "sweeps" / "s.yaml"  # the sweep of the second file
+    process = sweep_started(path, out, "--replace", *way)
+    printed, _ = process.communicate(timeout=400)
+    assert process.returncode == 0, printed
+    assert play.begun() == [two.name]
+    assert yaml.safe_load((folder / "params.yaml").read_text())["selection"] == 0.9
+
+
 def test_a_sweep_may_have_the_runs_of_another_one_and_its_own_file_may_change(play):
     (one, two), out = two_files_of_one_name(play), play.folder / "out"
     finished_run(two, out)

@@ -170,6 +170,8 @@ def main(argv: list[str] | None = None, execute: Execute | None = None) -> int:
         parser.error(f"--threads: give a whole number from 1 to {MOST_THREADS}")
     if args.notebook is None and not args.list:
         parser.error("give the name of a notebook; --list shows them, --help explains")
+    if args.replace and not args.again_if_changed:
+        parser.error("--replace: only with --again-if-changed; --again replaces any run of this name")
 
     received = []
 
@@ -194,6 +196,7 @@ def main(argv: list[str] | None = None, execute: Execute | None = None) -> int:
                 name=args.name,
                 again=args.again,
                 again_if_changed=args.again_if_changed,
+                replace=args.replace,
                 wait=args.wait,
                 threads=args.threads,
                 quiet=args.quiet,
