@@ -7,15 +7,17 @@ import io
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import threading
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from rationale.data import __main__, archives, corpora, data_folder, vector_archives
+from rationale.data import __main__, archives, checked, corpora, data_folder, vector_archives
 from rationale.data.archives import Archive, Download
 from rationale.errors import BadInput
 
@@ -279,10 +281,19 @@ def test_a_damaged_or_unwritable_record_of_checks_is_one_line(server, tmp_path):
         with pytest.raises(BadInput, match=r"checked\.json: damaged; delete it"):
             archives.verify(toy("https://nowhere"))
     record.unlink()
-    record.parent.rmdir()
+    shutil.rmtree(record.parent)
     record.parent.write_text("")
     with pytest.raises(BadInput, match=r"checked\.json: (cannot be written|damaged)"):
         archives.verify(toy("https://nowhere"))
+
+
+def test_checks_that_are_recorded_at_the_same_time_are_all_recorded(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    places = [tmp_path / f"file{i}" for i in range(40)]
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda place: checked.record_check([place], lambda _: f"1 {'0' * 64}"), places))
+    record = tmp_path / "rationale" / "checked.json"
+    assert sorted(json.loads(record.read_text())) == sorted(map(str, places))
 
 
 # the registry

@@ -18,10 +18,10 @@ import nbformat
 import pytest
 
 from rationale.errors import BadInput, printable
+from rationale.files import lock_file
 from rationale.runs import RunFailed, __main__, run
 from rationale.runs import folder as folder_module
 from rationale.runs.folder import WorkFolder
-from rationale.runs.workspace import lock_file
 from tests.forked import plain_page, run_forked, run_here, started
 from tests.hostile import HEADER
 
@@ -198,7 +198,7 @@ def test_a_file_that_cannot_be_written_is_named(notebook, tmp_path, monkeypatch,
     from rationale import files
 
     def full(path: Path) -> None:
-        if path.name == ".run.html.draft":
+        if path.name.startswith(".run.html."):
             raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(files, "_to_disk", full)

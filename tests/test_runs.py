@@ -497,6 +497,18 @@ def test_a_failed_run_exits_with_1_and_shows_the_error(tiny):
     assert "RuntimeError: the roof is on fire" in err and "failed.ipynb" in err
 
 
+def test_half_written_drafts_of_a_killed_run_are_no_part_of_its_results(tiny):
+    with pytest.raises(RunFailed):
+        go(tiny, "vectors=fail", name="x")
+    work = tiny.parent / "out" / "tiny" / "x.partial"
+    for place in (work, work / "part"):
+        place.mkdir(exist_ok=True)
+        (place / ".metrics.json.0123abcd.draft").write_text("{")
+    (work / "mended").touch()
+    folder = go(tiny, "vectors=fail", name="x")
+    assert not list(folder.rglob("*.draft")) and not [name for name in read_digests(folder) if "draft" in name]
+
+
 @pytest.mark.parametrize("number, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGKILL, -9)])
 def test_an_interrupted_run_continues_where_it_was(tiny, capsys, number, code):
     process = start(tiny, "vectors=slow")

@@ -20,6 +20,7 @@ import yaml
 from conftest import at_home
 
 from rationale.errors import BadInput
+from rationale.files import lock_file
 from rationale.runs import committed, notebook_path, root, sweeping, sweeps
 from rationale.runs.differences import defaults_of
 from rationale.runs.folder import WorkFolder, is_worked_on
@@ -28,7 +29,6 @@ from rationale.runs.pool import changes_since, refuse_others
 from rationale.runs.record import made_of, write_record
 from rationale.runs.sweeping import Status, line, status
 from rationale.runs.sweeps import Planned, read_sweep
-from rationale.runs.workspace import lock_file
 from rationale.sweeps import main
 from tests import slurm_stand_in
 from tests.forked import run_forked

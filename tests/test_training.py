@@ -1,10 +1,12 @@
 """TrainingState: one result for one seed, killed or not; the right evaluation is kept; nothing is half written."""
 
 import math
+import os
 import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -17,7 +19,7 @@ from torch import nn
 from rationale import digests, training
 from rationale.data import Batches, Example, build_vocabulary
 from rationale.errors import BadInput
-from rationale.files import write_atomically
+from rationale.files import write_atomically, write_text
 from rationale.models import build_extractor
 from rationale.objectives import Constraint, LossOutput, RationaleObjective, build_objective
 from rationale.runs import workspace
@@ -388,6 +390,29 @@ def test_the_old_file_is_there_until_the_new_one_is_complete(tmp_path):
     path.write_text("old")
     write_atomically(path, lambda draft: (draft.write_text("new"), [path.read_text()] == ["old"] or 1 / 0))
     assert path.read_text() == "new"
+
+
+def test_two_writers_of_one_file_leave_one_of_their_texts_complete(tmp_path):
+    path, texts = tmp_path / "metrics.json", [letter * 100_000 for letter in "ab"]
+
+    def writes(text: str) -> None:
+        for _ in range(100):
+            write_text(path, text)
+            assert path.read_text() in texts
+
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(writes, texts))
+    assert [file.name for file in tmp_path.iterdir()] == ["metrics.json"]
+
+
+def test_the_draft_of_a_killed_writer_is_removed_when_it_is_old_and_that_of_another_process_stays(tmp_path):
+    old, new, mine = (tmp_path / f".{name}.draft" for name in ("a.txt.0123abcd", "a.txt.4567cdef", "a.txt.mine"))
+    for path in (old, new, mine):
+        path.write_text("half")
+    os.utime(old, (0, 0))
+    os.utime(mine, (0, 0))
+    write_text(tmp_path / "a.txt", "whole")
+    assert sorted(tmp_path.iterdir()) == sorted([new, mine, tmp_path / "a.txt"])
 
 
 # --- which evaluation is kept

@@ -12,7 +12,9 @@ from pathlib import Path
 
 from rationale.digests import cache_folder
 from rationale.errors import BadInput
-from rationale.files import write_text
+from rationale.files import lock_file, write_text
+
+SECONDS = 30.0  # for which a process waits while others write the record
 
 
 def changed_since_check(files: Iterable[Path], digest: Callable[[Path], str]) -> list[str]:
@@ -37,12 +39,15 @@ def record_check(files: Iterable[Path], digest: Callable[[Path], str]) -> None:
     BadInput
         The record cannot be written.
     """
-    known = _read()
+    day, found = time.strftime("%Y-%m-%d"), {}
     for path in files:
         size, sha256 = digest(path).split()
-        known[os.path.realpath(path)] = (int(size), sha256, time.strftime("%Y-%m-%d"))
+        found[os.path.realpath(path)] = (int(size), sha256, day)
     try:
-        write_text(_record(), json.dumps(dict(sorted(known.items())), indent=1) + "\n")
+        _record().parent.mkdir(parents=True, exist_ok=True)
+        with lock_file(_record().with_suffix(".lock"), SECONDS):  # no other process writes between the next two lines
+            known = _read() | found
+            write_text(_record(), json.dumps(dict(sorted(known.items())), indent=1) + "\n")
     except OSError as error:
         raise BadInput(f"{_record()}: cannot be written ({error.strerror}); the check was not recorded") from None
 

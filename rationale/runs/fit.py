@@ -19,7 +19,7 @@ from rationale.data.read import Labelled, read_extraction
 from rationale.digests import changed as changed_files
 from rationale.digests import reading
 from rationale.errors import BadInput, excerpt, shown
-from rationale.files import write_text
+from rationale.files import lock_folder, remove_drafts, write_text
 from rationale.progress import SHOWS_BARS
 from rationale.runs.environment import continue_record, describe_environment
 from rationale.runs.folder import NOT_OURS_TO_KEEP, write_digests
@@ -28,7 +28,6 @@ from rationale.runs.origin import BY_FIT, NOTEBOOK_OF_FIT, READ, is_by_fit
 from rationale.runs.record import difference, unlike_recorded
 from rationale.runs.saved import NOTES, SavedRun, load_run, save_run
 from rationale.runs.watch import NOTE, OnlyNotes
-from rationale.runs.workspace import lock_folder
 from rationale.settings import Settings
 from rationale.training.checkpoint import CHECKPOINT, another_file, facts_of_checkpoint, settled
 from rationale.training.extraction import Result, require_words, train_extractor
@@ -189,6 +188,7 @@ def _plain(value: Any) -> Any:
 def _fit(p: OwnTextSettings, folder: Path, threads: int, quiet: bool, is_kept: bool = True) -> SavedRun:
     """Train in a folder; `is_kept` says whether it is there after an interruption, too."""
     before = torch.get_num_threads()
+    remove_drafts(folder)  # of a call that was killed
     torch.set_num_threads(threads)  # another number of threads adds numbers in another order
     try:
         with _notes_kept(quiet) as notes:

@@ -16,8 +16,7 @@ from typing import Any
 
 from rationale.digests import sha256
 from rationale.errors import BadInput, shown
-from rationale.files import write_text
-from rationale.runs.workspace import fcntl, lock_file
+from rationale.files import fcntl, lock_file, remove_drafts, write_text
 
 DIGESTS = "SHA256SUMS"
 WRITTEN_FIRST = ("params.yaml", "environment.txt")  # every run writes these before anything else
@@ -77,7 +76,8 @@ class WorkFolder:
                 raise _not_writable(self.path, error) from None
         self._end_replacement()
         with lock_file(self.path / "kernel.lock", seconds=30):
-            pass
+            for place in (self.path, *filter(Path.is_dir, self.path.rglob("*"))):
+                remove_drafts(place)  # of a process that was killed, as this one holds both locks
         self.resumed = (self.path / "params.yaml").is_file()
         return self
 

@@ -9,12 +9,13 @@ from types import SimpleNamespace
 from typing import IO, Any
 
 from rationale.errors import BadInput
+from rationale.files import lock_file
 from rationale.progress import RUN_DIR
 from rationale.runs.cells import Assignment, assignments, class_of_cell, with_own
 from rationale.runs.inputs import record_files_read
 from rationale.runs.own_parts import files_of
 from rationale.runs.plain import PlainRun, source_of_twin
-from rationale.runs.workspace import lock_file, root
+from rationale.runs.workspace import root
 from rationale.settings import Settings
 
 INSERTED = "# Parameters"  # the first line of the cell that papermill inserts after the `parameters` cell

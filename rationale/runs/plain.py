@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from rationale.errors import BadInput, shown
+from rationale.files import lock_folder
 from rationale.runs.fingerprint import fingerprint
 from rationale.runs.inputs import changed_files, record_files_read
 from rationale.runs.record import (
@@ -25,7 +26,7 @@ from rationale.runs.record import (
     recorded_params,
     write_record,
 )
-from rationale.runs.workspace import lock_folder, root, run_name
+from rationale.runs.workspace import root, run_name
 from rationale.runs.yaml_files import as_override
 
 _locked: dict[Path, int] = {}  # folders and their open descriptors, held until this process ends

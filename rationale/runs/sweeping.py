@@ -16,13 +16,14 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple, TextIO
 
 from rationale.errors import BadInput, optional, shown
+from rationale.files import lock_file
 from rationale.progress import as_clock, describe_progress, read_progress
 from rationale.runs import warm
 from rationale.runs.by_snakemake import with_snakemake
 from rationale.runs.folder import is_worked_on
 from rationale.runs.pool import Pool, changes_since, refuse_others
 from rationale.runs.sweeps import Planned, Sweep, notebook_of
-from rationale.runs.workspace import changed_at, lock_file, read_if_there
+from rationale.runs.workspace import changed_at, read_if_there
 
 SECONDS = 1.0  # between two looks at the runs
 LOG_SECONDS = 60.0  # between two reports in a log

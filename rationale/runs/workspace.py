@@ -2,21 +2,12 @@
 
 import difflib
 import hashlib
-import os
 import re
-import time
 from collections.abc import Iterable
 from pathlib import Path
-from typing import IO
 
 from rationale.errors import BadInput
 from rationale.runs.yaml_files import is_override
-
-try:
-    import fcntl
-except ImportError:  # this system has no file locks: runs are not protected from each other
-    fcntl = None
-
 
 TRIALS = ("smoke", "book", "html")  # names of runs that only show that a notebook works; they are not results
 
@@ -93,53 +84,6 @@ def is_file(path: Path) -> bool:
         return path.is_file()
     except (OSError, ValueError):
         return False
-
-
-def lock_file(path: Path, seconds: float, mode: str = "w") -> IO[str]:
-    """Open and lock a file, retrying for up to `seconds`.
-
-    Raises
-    ------
-    BlockingIOError
-        If another process still holds the lock.
-    """
-    file, deadline = open(path, mode), time.monotonic() + seconds  # noqa: SIM115  (open as long as the lock is held)
-    while fcntl:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            break
-        except BlockingIOError:
-            if time.monotonic() >= deadline:
-                file.close()
-                raise
-            time.sleep(0.1)
-    return file
-
-
-def lock_folder(folder: Path) -> int | None:
-    """Lock a folder for this process, without a file in it.
-
-    Returns
-    -------
-    int or None
-        The descriptor that holds the lock until it is closed; None if this system or this file system has no locks.
-
-    Raises
-    ------
-    BlockingIOError
-        If it is locked already.
-    """
-    if fcntl is None:
-        return None
-    opened = os.open(folder, os.O_RDONLY)
-    try:
-        fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        os.close(opened)
-        if isinstance(error, BlockingIOError):
-            raise
-        return None
-    return opened
 
 
 def is_finished(folder: Path) -> bool:
