@@ -13,8 +13,8 @@ from torch import Tensor
 from rationale.errors import optional
 
 
-def balanced_accuracy(right: Tensor, target: Tensor) -> tuple[float, float]:
-    """The mean over the classes of their accuracy, and its standard error: rare classes count as much as frequent ones.
+def balanced_accuracy(right: Tensor, target: Tensor) -> float:
+    """The mean over the classes of their accuracy, in which rare classes count as much as frequent ones.
 
         (1 / C) sum_c (1 / N_c) sum_{i: y_i = c} right_i
 
@@ -27,8 +27,8 @@ def balanced_accuracy(right: Tensor, target: Tensor) -> tuple[float, float]:
 
     Returns
     -------
-    tuple of float
-        The score in [0, 1], and its standard error for fixed numbers of texts per class; NaN if a class has one text.
+    float in [0, 1]
+        Its standard error is given by `training.evaluation.width_of`.
 
     Raises
     ------
@@ -37,15 +37,12 @@ def balanced_accuracy(right: Tensor, target: Tensor) -> tuple[float, float]:
 
     Examples
     --------
-    >>> score, error = balanced_accuracy(torch.tensor([1, 1, 1, 0, 1, 0]), torch.tensor([0, 0, 0, 0, 1, 1]))
-    >>> round(score, 3)
+    >>> round(balanced_accuracy(torch.tensor([1, 1, 1, 0, 1, 0]), torch.tensor([0, 0, 0, 0, 1, 1])), 3)
     0.625
     """
     _require_predictions("balanced_accuracy", right, target)
-    of_class = [right[target == label].double() for label in target.unique()]
-    score = torch.stack([part.mean() for part in of_class]).mean().item()
-    variance = sum((part.var() / len(part)).item() if len(part) > 1 else float("nan") for part in of_class)
-    return score, variance**0.5 / len(of_class)
+    of_class = [right[target == label].double().mean() for label in target.unique()]
+    return torch.stack(of_class).mean().item()
 
 
 def _require_predictions(measure: str, predicted: Tensor, target: Tensor) -> None:

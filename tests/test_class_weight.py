@@ -6,15 +6,19 @@ import numpy as np
 import pytest
 import torch
 from own_files import write_table
+from torch import nn
 
 import rationale
 from rationale.data import Example, build_vocabulary
 from rationale.data.batches import Batches
 from rationale.errors import BadInput
 from rationale.metrics import balanced_accuracy
+from rationale.models.protocol import Output
 from rationale.nn.heads import Classes, Scores
+from rationale.objectives import RationaleObjective
 from rationale.runs.saved import read_history, read_metrics, read_rationales
 from rationale.training import extraction
+from rationale.training.evaluation import evaluate_extractor, width_of
 from rationale.training.settings import OwnTextSettings
 
 LABELS = [0] * 14 + [1] * 4 + [2] * 2
@@ -24,6 +28,20 @@ def batches(labels) -> Batches:
     examples = [Example(("a", "b"), label) for label in labels]
     words, _ = build_vocabulary({"train": examples}, "random", dim=2)
     return Batches(examples, words, 4)
+
+
+class Constant(nn.Module):
+    """A model without gates that reads nothing, so its answers are those of the biases of its head."""
+
+    has_gates = False
+
+    def __init__(self, head: Classes):
+        super().__init__()
+        self.head = head
+
+    def forward(self, tokens: torch.Tensor, mask: torch.Tensor) -> Output:
+        prediction = self.head.output(torch.zeros(len(tokens), 4))
+        return Output(prediction, mask.to(prediction.dtype), None)
 
 
 def balanced_head(labels=LABELS, num_classes: int = 3) -> Classes:
@@ -72,13 +90,24 @@ def test_balanced_accuracy_is_that_of_scikit_learn_and_its_error_that_of_many_sa
     scores, errors = [], []
     for _ in range(400):
         right = (torch.rand(len(target), generator=generator) < chance).double()
-        score, error = balanced_accuracy(right, target)
+        score = balanced_accuracy(right, target)
         scores.append(score)
-        errors.append(error)
+        errors.append(width_of(right, target) / 1.96)
     answer = torch.where(right > 0, target, (target + 1) % 3)
     assert score == pytest.approx(metrics.balanced_accuracy_score(target, answer))
     assert sum(errors) / 400 == pytest.approx(torch.tensor(scores).std().item(), rel=0.1)
-    assert math.isnan(balanced_accuracy(torch.tensor([1.0, 1.0, 0.0]), torch.tensor([0, 0, 1]))[1])
+
+
+@pytest.mark.parametrize("answer", [0, 1])
+def test_a_balanced_accuracy_of_classes_that_are_all_right_or_all_wrong_has_the_error_of_its_interval(answer):
+    labels = torch.tensor(([0] * 3 + [1] * 9) if answer else ([0] * 11 + [1]))
+    head, part = balanced_head(labels.tolist(), 2), batches(labels.tolist())
+    head.output.bias.data = torch.eye(2)[answer]
+    found = evaluate_extractor(Constant(head), part, RationaleObjective())
+    halves = [1.96**2 / (count + 1.96**2) for count in labels.bincount().tolist()]  # the width of Wilson's interval
+    assert found.metrics["balanced_accuracy"] == 0.5
+    assert found.chosen_error == pytest.approx(math.hypot(*halves) / 2 / 1.96, rel=1e-3)
+    assert found.chosen_error == pytest.approx(width_of((labels == answer).double(), labels) / 1.96)
 
 
 def unequal(count: int = 400) -> list[dict]:

@@ -235,10 +235,25 @@ def test_a_class_of_few_texts_that_are_all_right_or_all_wrong_is_not_known_well(
     assert not [note for note in notes_about(balanced_result(many, {0: 1800, 1: 500})) if note.startswith("too few")]
 
 
-def test_with_a_single_dev_text_of_a_class_two_models_are_not_compared():
+def test_with_a_single_dev_text_of_a_class_a_difference_has_the_error_of_both_intervals():
     texts = {0: 900, 1: 1}
-    (note,) = notes_about(balanced_result({0: 450, 1: 0}, texts), balanced_baseline(texts, texts))
-    assert note.startswith("too few texts: dev balanced accuracy is 0.25 (0 to 0.65, 95 %)"), "the error is not known"
+    few, worse = notes_about(balanced_result({0: 450, 1: 0}, texts), balanced_baseline(texts, texts))
+    assert few.startswith("too few texts: dev balanced accuracy is 0.25 (0 to 0.65, 95 %)")
+    of_one = 1.96 / (1 + 1.96**2)  # the width of Wilson's interval of a single text, in standard errors
+    error = math.sqrt(2 * of_one**2 + 0.25 / 899) / 2
+    assert f"a difference of 0.75 with a standard error of {error:.2g};" in worse
+    (note,) = notes_about(balanced_result({0: 700, 1: 0}, texts), balanced_baseline({0: 800, 1: 1}, texts))
+    assert note.startswith("too few texts"), "0.56 better, but 1.96 standard errors are 0.57"
+
+
+def test_a_model_with_one_answer_and_few_texts_is_not_worse_than_a_baseline_by_a_difference_without_error():
+    texts = {0: 17, 1: 3}
+    notes = notes_about(balanced_result({0: 17, 1: 0}, texts), balanced_baseline({0: 17, 1: 2}, texts))
+    assert not [note for note in notes if note.startswith("worse")]
+    notes = notes_about(balanced_result({0: 17, 1: 0}, texts), balanced_baseline({0: 17, 1: 3}, texts))
+    halves = [1.96 / (count + 1.96**2) for count in texts.values()]
+    error = math.sqrt(2) * math.hypot(*halves) / 2
+    assert (0.5 > 1.96 * error) == any(note.startswith("worse") for note in notes)
 
 
 def test_a_model_with_a_pretrained_encoder_is_not_told_to_take_one():

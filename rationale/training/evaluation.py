@@ -13,9 +13,13 @@ from rationale.data.batches import Batches
 from rationale.data.example import Example
 from rationale.models.extractor import Extractor
 from rationale.models.protocol import RationaleModel
+from rationale.nn.modes import evaluating
 from rationale.nn.sampling import shut
 from rationale.objectives.loss import RationaleObjective
 from rationale.objectives.penalties import expected_selection
+from rationale.statistics import wilson_interval
+
+SIGMAS = 1.96  # standard errors from a score to the end of its 95 % interval
 
 
 @dataclass
@@ -27,7 +31,7 @@ class Evaluation:
     z: list[Tensor]  # [T_i] gate values at test time
     answer: Tensor  # [N] classes or [N, C] scores, as they are shown and saved
     standard_error: float = math.nan  # of the head's score, a mean over N texts; NaN for a single text
-    chosen_error: float = math.nan  # of the score by which an epoch is chosen (`Head.chosen_by`)
+    chosen_error: float = math.nan  # of the score by which an epoch is chosen (`Head.chosen_by`); see `width_of`
 
 
 @torch.no_grad()
@@ -42,19 +46,18 @@ def evaluate_extractor(model: RationaleModel, batches: Batches, objective: Ratio
         averaged over texts), rate_selected (the share of words with z != 0), and, where examples have a gold rationale,
         precision, recall, f1 ...
     """
-    model.eval()
-    objective.eval()
     rows, flat, order, losses = [], [], [], []
-    for batch in batches.in_order(max_batch=256):
-        output = model(batch.tokens, batch.mask)
-        score = model.head.score(output.prediction, batch.target)
-        task = model.head.loss(output.prediction, batch.target)
-        chosen = (output.z != 0).to(task.dtype) if output.gates is None else output.gates.log_prob_nonzero.exp()
-        rate = expected_selection(chosen, batch.mask)
-        rows.append(torch.stack([score, task, rate], 1))
-        losses.append(objective.loss(output, batch, model.head).loss * len(task))
-        flat.append((output.z[batch.mask], batch.mask.sum(1), output.prediction))
-        order.append(batch.rows)
+    with evaluating(model), evaluating(objective):
+        for batch in batches.in_order(max_batch=256):
+            output = model(batch.tokens, batch.mask)
+            score = model.head.score(output.prediction, batch.target)
+            task = model.head.loss(output.prediction, batch.target)
+            chosen = (output.z != 0).to(task.dtype) if output.gates is None else output.gates.log_prob_nonzero.exp()
+            rate = expected_selection(chosen, batch.mask)
+            rows.append(torch.stack([score, task, rate], 1))
+            losses.append(objective.loss(output, batch, model.head).loss * len(task))
+            flat.append((output.z[batch.mask], batch.mask.sum(1), output.prediction))
+            order.append(batch.rows)
     place = torch.cat(order).argsort()
     measured = torch.cat(rows).double()  # [N, 3]
     score, task, rate = measured.mean(0).tolist()
@@ -65,12 +68,38 @@ def evaluate_extractor(model: RationaleModel, batches: Batches, objective: Ratio
     z = [pieces[i] for i in place.tolist()]
     scores = {model.head.metric: score, "task": task, "loss": (sum(losses) / len(place)).item()}
     scores |= {"rate_expected": rate} | rationale_metrics(z, batches.examples)
-    chosen_error = error
+    chosen_error, right, target = error, measured[place, 0].cpu(), batches.targets.cpu()
     if model.head.class_weights is not None:
-        right, target = measured[place, 0].cpu(), batches.targets.cpu()
-        scores[model.head.chosen_by], chosen_error = metrics.balanced_accuracy(right, target)
+        scores[model.head.chosen_by] = metrics.balanced_accuracy(right, target)
+        chosen_error = width_of(right, target) / SIGMAS
+    elif model.head.metric == "accuracy":
+        chosen_error = width_of(right, torch.zeros(len(right))) / SIGMAS
     prediction = torch.cat([prediction for _, _, prediction in flat])[place].cpu()
     return Evaluation(scores, prediction, z, model.head.answer(prediction), error, chosen_error)
+
+
+def width_of(right: Tensor, groups: Tensor) -> float:
+    """The distance from an accuracy, the mean over groups of texts, to the end of its 95 % interval.
+
+        sqrt(sum_c w_c^2) / C
+
+    Of C groups, w_c is 1.96 standard errors of the accuracy of one. Where all its answers are right, or all are wrong,
+    the standard error is 0 however few they are, and w_c is the width of Wilson's interval.
+
+    Parameters
+    ----------
+    right : [N]
+        1 where the answer is right, else 0.
+    groups : [N]
+        The classes, or the same number for all texts.
+    """
+    squares = []
+    for group in groups.unique():
+        part = right[groups == group]
+        share = part.mean().item()
+        low, high = wilson_interval(share, len(part))
+        squares.append(SIGMAS**2 * part.var().item() / len(part) if 0 < share < 1 else (high - low) ** 2)
+    return math.sqrt(sum(squares)) / len(squares)
 
 
 @torch.no_grad()
@@ -81,18 +110,19 @@ def score_when_shut(model: RationaleModel, batches: Batches) -> dict[str, float]
     """
     if not (model.has_gates and model.predicts_when_shut):
         return {}
-    model.eval()
     scores = []
-    for batch in batches.in_order(max_batch=256):
-        output = cast(Any, model)(batch.tokens, batch.mask, draw=shut)
-        scores.append(model.head.score(output.prediction, batch.target))
+    with evaluating(model):
+        for batch in batches.in_order(max_batch=256):
+            output = cast(Any, model)(batch.tokens, batch.mask, draw=shut)
+            scores.append(model.head.score(output.prediction, batch.target))
     return {f"{model.head.metric}_shut": torch.cat(scores).double().mean().item()}
 
 
 @torch.no_grad()
 def importance_quantile(model: Extractor, batches: Batches, share: float) -> float:
     """The importance (`Extractor.importance`) that the given share of all words reaches or exceeds."""
-    importance = [model.importance(b.tokens, b.mask)[b.mask] for b in batches.in_order(max_batch=256)]
+    with evaluating(model):
+        importance = [model.importance(b.tokens, b.mask)[b.mask] for b in batches.in_order(max_batch=256)]
     values = torch.cat(importance).sort(descending=True).values
     return values[max(1, round(share * len(values))) - 1].item()
 

@@ -202,8 +202,8 @@ class ModelSelection:
         history : rows of all epochs
         kept : the row of the epoch that was kept
         standard_error : float, >= 0 or NaN
-            Of the kept epoch's score on dev; NaN if it is not known (dev has a single text), then no scores are
-            compared.
+            Of the kept epoch's score on dev; NaN if it is not known (a mean squared error of a single text), then no
+            scores are compared.
         """
         reasons = {
             "which is early": self._why_early(history, kept, standard_error),

@@ -14,15 +14,13 @@ from rationale.data.example import Example
 from rationale.errors import counted, excerpt
 from rationale.explain.faithfulness import told_by_number
 from rationale.metrics import balanced_accuracy
-from rationale.statistics import wilson_interval
-from rationale.training.evaluation import Evaluation
+from rationale.training.evaluation import SIGMAS, Evaluation, width_of
 from rationale.training.extraction import Result
 from rationale.training.model_selection import is_far
 from rationale.training.tfidf import Baseline
 
 WIDE = 0.08  # distance from dev accuracy to the end of its 95 % interval from which on there are too few texts
 WIDE_ERROR = 0.25  # the same for a mean squared error, as a share of it
-SIGMAS = 1.96  # that distance in standard errors
 TOLD = 0.5  # share of the answers other than the most frequent one from which on a rationale is called a code
 FEW = 5  # texts of dev that a class has at least, if it can be missed among the answers
 RARE = 0.75  # of the texts that it would have if all classes were equally frequent: below this a class is rare
@@ -94,30 +92,6 @@ def scores_of(evaluation: Evaluation, examples: Sequence[Example]) -> Tensor:
     if evaluation.answer.dtype == torch.long:
         return (evaluation.answer == labels).double()
     return -(evaluation.answer - labels).double().square().mean(1)
-
-
-def width_of(right: Tensor, groups: Tensor) -> float:
-    """The distance from an accuracy, the mean over groups of texts, to the end of its 95 % interval.
-
-        sqrt(sum_c w_c^2) / C
-
-    Of C groups, w_c is 1.96 standard errors of the accuracy of one. Where all its answers are right, or all are wrong,
-    the standard error is 0 however few they are, and w_c is the width of Wilson's interval.
-
-    Parameters
-    ----------
-    right : [N]
-        1 where the answer is right, else 0.
-    groups : [N]
-        The classes, or the same number for all texts.
-    """
-    squares = []
-    for group in groups.unique():
-        part = right[groups == group]
-        share = part.mean().item()
-        low, high = wilson_interval(share, len(part))
-        squares.append(SIGMAS**2 * part.var().item() / len(part) if 0 < share < 1 else (high - low) ** 2)
-    return math.sqrt(sum(squares)) / len(squares)
 
 
 def why_few(
@@ -214,8 +188,7 @@ def why_worse(mine: Tensor, other: Tensor, groups: Tensor, metric: str, name: st
         Scores of the same texts, more is better.
     groups : [N]
         The models are compared by the mean over groups of texts of the mean of their scores: classes, or the same
-        number for all texts. With a group of a single text, the error of the difference is not known, and there is no
-        note.
+        number for all texts.
     metric : str
         Name of the score.
     name : str
@@ -223,12 +196,37 @@ def why_worse(mine: Tensor, other: Tensor, groups: Tensor, metric: str, name: st
     advice : str
         What the note ends with.
     """
-    (ours, _), (theirs, _), (mean, error) = (balanced_accuracy(x, groups) for x in (mine, other, other - mine))
+    ours, theirs, mean = (balanced_accuracy(x, groups) for x in (mine, other, other - mine))
+    error = error_of_difference(mine, other, groups)
     if not mean > SIGMAS * error:
         return ""
     scores = f"{metric.replace('_', ' ')} {abs(ours):.3g}, {name} {abs(theirs):.3g}"
     by = f"a difference of {mean:.2g} with a standard error of {error:.2g}"
     return f"worse than the baseline on dev: {scores}, {by}; do not trust these rationales yet, {advice}"
+
+
+def error_of_difference(mine: Tensor, other: Tensor, groups: Tensor) -> float:
+    """The standard error of the difference between two models, each judged by the mean over groups of its scores.
+
+    Both models have answered to the same texts, so the error of a group is that of the mean of its differences. Where
+    all these are equal, such as with a single text, their variance says nothing: then the error is that of two models
+    with texts of their own (`width_of`). This needs answers that are right or wrong; for other scores it is NaN.
+
+    Parameters
+    ----------
+    mine, other, groups : [N], as for `why_worse`
+    """
+    variances, are_shares = [], bool(((mine == 0) | (mine == 1)).all())
+    for group in groups.unique():
+        pair = [one[groups == group] for one in (mine, other)]
+        difference = pair[1] - pair[0]
+        if (difference != difference[0]).any():
+            variances.append(difference.var().item() / len(difference))
+        elif are_shares:
+            variances.append(sum((width_of(one, torch.zeros(len(one))) / SIGMAS) ** 2 for one in pair))
+        else:
+            variances.append(math.nan)
+    return math.sqrt(sum(variances)) / len(variances)
 
 
 def why_collapsed(z: Sequence[Tensor], unit: str = "text", position: str = "word") -> str:

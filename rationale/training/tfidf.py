@@ -139,7 +139,7 @@ def train_tfidf(splits: dict[str, list[Example]], head: str, class_weight: str =
         """The score that the penalty is chosen by."""
         if not balanced:
             return float(scores.mean())
-        return balanced_accuracy(torch.from_numpy(scores), torch.from_numpy(target[split]))[0]
+        return balanced_accuracy(torch.from_numpy(scores), torch.from_numpy(target[split]))
 
     for cost in COSTS:
         machine: Any = Ridge(alpha=1 / cost, solver="lsqr")
