@@ -290,6 +290,12 @@ def test_scores_of_cells_set_the_biases_so_that_their_mean_rate_is_the_target():
         assert before == 0 and built.selector.bias[1] != 0
 
 
+def test_setting_the_biases_leaves_an_aligner_in_training_mode():
+    built = build_aligner(settings(model="hardkuma", selection=0.3, start="target"), a_batch()[1], "classes", 2).train()
+    alignment.start_at(built, 0.3, batches_of(8))
+    assert all(part.training for part in built.modules())
+
+
 def test_a_warm_start_begins_with_the_layers_of_the_run_of_softmax_and_its_scores_become_gates(tmp_path, monkeypatch):
     splits = {"train": pairs(120), "dev": pairs(40), "test": pairs(40)}
     same = {"hidden_size": 12, "embedding_size": 12, "learning_rate": 0.02, "dropout": 0.3}

@@ -9,6 +9,7 @@ import os
 import re
 import subprocess
 import sys
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
@@ -175,12 +176,35 @@ def test_the_batch_a_text_is_in_does_not_change_its_answer(labelled):
         assert alone.probability == pytest.approx(together[i].probability, abs=1e-5)
 
 
+def test_what_is_the_same_for_all_texts_of_a_call_is_done_once(labelled, monkeypatch):
+    counted, outputs, cpu = Counter(), type(labelled).outputs.fget, torch.Tensor.cpu
+    monkeypatch.setattr(type(labelled), "outputs", property(lambda run: counted.update(["named"]) or outputs(run)))
+    monkeypatch.setattr(torch.Tensor, "cpu", lambda value: counted.update(["fetched"]) or cpu(value))
+    labelled(["the look"] * 40)
+    assert counted == {"named": 1, "fetched": 3}, "gates, mask and predictions of a single batch"
+    counted.clear()
+    assert len(list(predict(labelled, [["the", "look"]] * 40))) == 40
+    assert counted == {"named": 1, "fetched": 3}
+
+
 def test_several_threads_may_ask_one_model(labelled):
     texts = [TEXTS[i % len(TEXTS)] * (1 + i % 3) for i in range(64)]
     expected = [labelled([text])[0] for text in texts]
     with ThreadPoolExecutor(8) as pool:
         found = list(pool.map(lambda text: labelled([text])[0], texts))
     assert found == expected
+
+
+def test_a_model_in_training_mode_answers_as_at_test_time_and_keeps_its_mode(labelled):
+    expected = labelled(TEXTS)
+    labelled.model.train()
+    try:
+        assert [labelled(TEXTS) for _ in range(5)] == [expected] * 5
+        with ThreadPoolExecutor(8) as pool:
+            assert list(pool.map(lambda _: labelled(TEXTS), range(32))) == [expected] * 32
+        assert all(part.training for part in labelled.model.modules())
+    finally:
+        labelled.model.eval()
 
 
 # --- pages

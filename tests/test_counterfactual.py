@@ -27,6 +27,9 @@ class Code:
     def __init__(self, batches):
         self.words, self.known = batches.vocabulary.words, {e.tokens: e.label for e in batches.examples}
 
+    def modules(self):
+        return iter(())
+
     def eval(self):
         pass
 
@@ -58,6 +61,12 @@ def test_a_predictor_that_reads_a_code_misses_no_word_and_its_selector_misses_al
     found = scores_without_informative(model, part)
     assert found.held == 1, "with the gates of the unchanged texts"
     assert found.anew == sum(e.label == 0 for e in part.examples) / len(changed), "no gate is open any more"
+
+
+def test_looking_at_a_model_in_training_mode_leaves_it_in_training_mode():
+    model, batches = prepared(dropout=0.5)
+    scores_without_informative(model.train(), batches["dev"])
+    assert all(part.training for part in model.modules())
 
 
 def test_a_model_without_gates_has_no_such_scores():

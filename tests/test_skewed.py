@@ -96,6 +96,13 @@ def test_what_the_first_gate_tells_is_counted_in_both_directions_and_is_nothing_
     assert skewed.told_by_first_word(model, batches["dev"]) == pytest.approx(max(classes, 1 - classes))
 
 
+def test_what_the_first_gate_tells_is_that_of_test_time_and_the_model_keeps_its_mode():
+    model, batches = prepared(dropout=0.5)
+    expected = skewed.told_by_first_word(model.eval(), batches["dev"])
+    assert skewed.told_by_first_word(model.train(), batches["dev"]) == expected
+    assert all(part.training for part in model.modules())
+
+
 def test_a_selector_cannot_be_skewed_where_there_is_none():
     with pytest.raises(BadInput, match="skew: selector is not accepted with model full_text; give none, predictor"):
         FailureSettings.checked({"model": "full_text", "selection": None, "skew": "selector"})

@@ -39,6 +39,7 @@ from rationale.training import (
     write_tensors,
 )
 from rationale.training.checkpoint import scheduled_epochs
+from rationale.training.evaluation import importance_quantile, score_when_shut
 from tests.forked import run_forked, started
 
 
@@ -702,10 +703,27 @@ def evaluated(head: str = "scores", **changes):
     vocabulary, vectors = build_vocabulary(splits, "random", dim=8)
     torch.manual_seed(0)
     p = parameters(**changes)
-    model = build_extractor(p, vectors, head, 1 if head == "scores" else 2)
+    model = build_extractor(p, vectors, head, 1 if head == "scores" else 2).eval()
     batches = Batches(splits["dev"], vocabulary, p.batch_size)
     objective = build_objective(p)
     return model, batches, objective, evaluate_extractor(model, batches, objective)
+
+
+def test_evaluation_is_that_of_test_time_and_leaves_every_part_in_the_mode_it_had():
+    model, batches, objective, expected = evaluated("classes", dropout=0.5)
+    shut = score_when_shut(model, batches)
+    model.train(), objective.train(), model.selector.eval()
+    modes = [part.training for part in (*model.modules(), *objective.modules())]
+    assert evaluate_extractor(model, batches, objective).metrics == expected.metrics
+    assert score_when_shut(model, batches) == shut
+    assert [part.training for part in (*model.modules(), *objective.modules())] == modes
+
+
+def test_the_importance_of_words_is_that_of_test_time_and_the_model_keeps_its_mode():
+    model, batches, *_ = evaluated("classes", model="attention", dropout=0.5, selection=None)
+    expected = importance_quantile(model, batches, 0.3)
+    assert importance_quantile(model.train(), batches, 0.3) == expected
+    assert all(part.training for part in model.modules())
 
 
 @pytest.mark.parametrize("head", ["scores", "classes"])

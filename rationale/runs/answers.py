@@ -33,6 +33,7 @@ from rationale.errors import BadInput, excerpt
 from rationale.nn.encoders import find_encoder
 from rationale.nn.heads import Classes
 from rationale.runs.answer import (
+    MOST_TEXTS,
     Answer,
     Answers,
     batched,
@@ -47,6 +48,7 @@ from rationale.runs.answer import (
 if TYPE_CHECKING:
     from rationale.models.protocol import RationaleModel
 
+Sides = tuple[tuple[str, ...], tuple[str, ...]]  # the tokens of both texts of a pair, or those of a text and ()
 ADDING = threading.Lock()  # of words to a run
 MOST_ADDED = 2**23  # numbers by which new words may make the table of a run larger: 64 MiB
 
@@ -247,18 +249,11 @@ def answer_texts(run: SavedRun, texts: Sequence[str] | Sequence[tuple[str, str]]
     """
     if wrong := why_no_list(texts, run.of_pairs):
         raise BadInput(wrong)
-    found = list(_empty(run, texts))
-    split = TOKENISERS[run.tokeniser]
-    tokens = [tuple(split(one.text)) for one in found]
-    seconds = [tuple(split(one.second)) for one in found]
-    asked = [i for i, words in enumerate(tokens) if words and (seconds[i] or not run.of_pairs)]
-    with_words(run, (*tokens, *seconds))  # once, as the table of all words is written anew
-    for batch in batched(asked, [len(words) + len(other) for words, other in zip(tokens, seconds, strict=True)]):
-        firsts = [(NULL,) * run.of_pairs + tokens[i] for i in batch]
-        others = [(NULL, *seconds[i]) for i in batch] if run.of_pairs else []
-        for i, row in zip(batch, compute(run, firsts, others), strict=True):
-            found[i] = _answered(run, found[i], row)
-    return Answers(found)
+    empty, outputs = list(_empty(run, texts)), run.outputs
+    rows = compute(run, [_sides(run, one) for one in empty])
+    return Answers(
+        one if row is None else _answered(run, one, row, outputs) for one, row in zip(empty, rows, strict=True)
+    )
 
 
 def _empty(run: SavedRun, texts: Sequence[str] | Sequence[tuple[str, str]]) -> Iterator[Answer]:
@@ -269,14 +264,14 @@ def _empty(run: SavedRun, texts: Sequence[str] | Sequence[tuple[str, str]]) -> I
                 raise BadInput(wrong)
             yield Answer(text)
             continue
-        sides = _sides(text)
+        sides = _texts_of_pair(text)
         if sides is None:
             accepted = f'("a premise", "a hypothesis"), or "a premise {BETWEEN} a hypothesis"'
             raise BadInput(f"text {number}: {excerpt(text)} is no pair; accepted: {accepted}")
         yield Answer(sides[0], second=sides[1])
 
 
-def _sides(pair: Any) -> tuple[str, str] | None:
+def _texts_of_pair(pair: Any) -> tuple[str, str] | None:
     """The texts of a pair, which may be a row of an array, or one text; two empty ones for a blank one.
 
     None if it is no pair.
@@ -292,6 +287,17 @@ def _sides(pair: Any) -> tuple[str, str] | None:
     return sides[0], sides[1]
 
 
+def _sides(run: SavedRun, answer: Answer) -> Sides:
+    """The tokens of the text of an answer, or of both texts, as `compute` takes them."""
+    first, second = (tuple(TOKENISERS[run.tokeniser](text)) for text in (answer.text, answer.second))
+    return sides_of_pair(first, second) if run.of_pairs else (first, ())
+
+
+def sides_of_pair(first: Sequence[str], second: Sequence[str]) -> Sides:
+    """The tokens of both texts of a pair as `compute` takes them; none at all if one of the texts has no words."""
+    return ((NULL, *first), (NULL, *second)) if first and second else ((), ())
+
+
 class Row(NamedTuple):
     """What a model computes for one text."""
 
@@ -302,25 +308,54 @@ class Row(NamedTuple):
     unknown: tuple[str, ...]
 
 
-def compute(run: SavedRun, texts: Sequence[tuple[str, ...]], seconds: Sequence[tuple[str, ...]] = ()) -> Iterator[Row]:
-    """The gates and the prediction of each text of one batch; pairs are given by their second texts."""
-    device = run.model.vectors.device
-    model, vocabulary = with_words(run, (*texts, *seconds))
+def compute(run: SavedRun, texts: Sequence[Sides], most_texts: int = MOST_TEXTS) -> list[Row | None]:
+    """What a model computes for each text, in the order of the texts; None for a text without words.
+
+    Parameters
+    ----------
+    run : SavedRun
+    texts : list of (tokens, tokens)
+        The tokens of a text and (), or those of both texts of a pair, see `sides_of_pair`.
+    most_texts : int
+        The most texts that share a batch; see `answer.batched`.
+    """
+    with_words(run, (side for text in texts for side in text))  # once, as the table of all words is written anew
+    rows: list[Row | None] = [None] * len(texts)
+    asked, lengths = [i for i, (first, _) in enumerate(texts) if first], [sum(map(len, text)) for text in texts]
+    for batch in batched(asked, lengths, most_texts=most_texts):
+        for i, row in zip(batch, _compute_batch(run, [texts[i] for i in batch]), strict=True):
+            rows[i] = row
+    return rows
+
+
+def _compute_batch(run: SavedRun, texts: Sequence[Sides]) -> Iterator[Row]:
+    """The gates and the prediction of each text of one batch; every text has words."""
+    model, vocabulary = with_words(run, (side for text in texts for side in text))
+    device = model.vectors.device
     if run.of_pairs:
-        batch = encode_pairs(list(zip(texts, seconds, strict=True)), vocabulary, device)
+        batch = encode_pairs(texts, vocabulary, device)
     else:
-        batch = encode(texts, vocabulary, device)
+        batch = encode([first for first, _ in texts], vocabulary, device)
     with torch.no_grad():
-        output = model(batch.tokens, batch.mask)
-    z, prediction = output.z.cpu(), output.prediction.cpu()
-    for i, tokens in enumerate(texts):
-        second = seconds[i] if seconds else ()
-        unknown = tuple(vocabulary.unknown((*tokens, *second)))
-        yield Row(tokens, second, z[i][batch.mask[i].cpu()], prediction[i], unknown)
+        output = in_evaluation_mode(model)(batch.tokens, batch.mask)
+    z, mask, prediction = output.z.cpu(), batch.mask.cpu(), output.prediction.cpu()
+    for i, (first, second) in enumerate(texts):
+        yield Row(first, second, z[i][mask[i]], prediction[i], tuple(vocabulary.unknown((*first, *second))))
 
 
-def _answered(run: SavedRun, empty: Answer, row: Row) -> Answer:
-    """The answer to a text of which a model has computed a row."""
+def in_evaluation_mode(model: "RationaleModel[Any]") -> "RationaleModel[Any]":
+    """A model of the same weights in evaluation mode: the model itself, or a copy of its modules if it is in another.
+
+    The model keeps its mode, as other threads may be asking it, or training it.
+    """
+    if not any(part.training for part in model.modules()):
+        return model
+    shared = {id(tensor): tensor for tensor in (*model.parameters(), *model.buffers())}  # these are not copied
+    return copy.deepcopy(model, shared).eval()
+
+
+def _answered(run: SavedRun, empty: Answer, row: Row, outputs: Sequence[str]) -> Answer:
+    """The answer to a text of which a model has computed a row; `outputs` are those of the run."""
     values: dict = {"unknown": row.unknown, "tokens": row.tokens, "second_tokens": row.second}
     if run.of_pairs:
         matrix = row.z.view(len(row.tokens), -1).tolist() if run.model.selector is not None else ()
@@ -329,5 +364,5 @@ def _answered(run: SavedRun, empty: Answer, row: Row) -> Answer:
         values["z"] = tuple(row.z.tolist())
         values["rationale"] = passages(empty.text, row.tokens, values["z"])
     numbers = (row.prediction.softmax(0) if run.gives_classes else row.prediction).tolist()
-    values |= named_outputs(numbers, run.outputs, run.gives_classes, run.scale)
+    values |= named_outputs(numbers, outputs, run.gives_classes, run.scale)
     return Answer(empty.text, second=empty.second, **values)

@@ -15,7 +15,7 @@ import json
 import os
 import stat
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
@@ -58,31 +58,24 @@ def predict(run, texts: Iterable[list[str] | Pair], batch_size: int = 64, window
     BadInput
         If a text is not a pair although the run needs pairs, or the reverse; the message gives its number, from 1.
     """
-    from rationale.runs.answer import batched
-    from rationale.runs.answers import compute, with_words
+    from rationale.runs.answers import compute
 
-    texts, start = iter(texts), 1
+    texts, start, outputs = iter(texts), 1, run.outputs
     while part := list(islice(texts, window)):
         sides = [_sides(run, tokens, number) for number, tokens in enumerate(part, start)]
-        with_words(run, (side for pair in sides for side in pair))
-        asked, lengths = [i for i, pair in enumerate(sides) if pair[0]], [sum(map(len, pair)) for pair in sides]
-        rows: dict[int, dict] = {}
-        for chosen in batched(asked, lengths, most_texts=batch_size):
-            computed = compute(run, [sides[i][0] for i in chosen], [sides[i][1] for i in chosen])
-            rows |= {i: _row(run, one) for i, one in zip(chosen, computed, strict=True)}
-        yield from (rows[i] if i in rows else _empty(run) for i in range(len(part)))
+        for computed in compute(run, sides, batch_size):
+            yield _empty(run) if computed is None else _row(run, computed, outputs)
         start += len(part)
 
 
 def _sides(run, tokens: list[str] | Pair, number: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """A text and (), or both sentences of a pair, each behind NULL; two empty ones for a text without words."""
-    from rationale.data.pairs import NULL
+    from rationale.runs.answers import sides_of_pair
 
     if len(tokens) == 2 and not any(isinstance(side, str) for side in tokens):
         if not run.of_pairs:
             raise BadInput(f"text {number}: a pair; accepted are single texts")
-        first, second = tokens
-        return ((NULL, *first), (NULL, *second)) if first and second else ((), ())
+        return sides_of_pair(*tokens)
     if not run.of_pairs:
         return tuple(tokens), ()
     if not tokens:
@@ -90,11 +83,11 @@ def _sides(run, tokens: list[str] | Pair, number: int) -> tuple[tuple[str, ...],
     middle = tokens.index(BETWEEN) if tokens.count(BETWEEN) == 1 else 0
     if not 0 < middle < len(tokens) - 1:
         raise BadInput(f"text {number}: no pair; accepted is: a premise {BETWEEN} a hypothesis")
-    return (NULL, *tokens[:middle]), (NULL, *tokens[middle + 1 :])
+    return sides_of_pair(tokens[:middle], tokens[middle + 1 :])
 
 
-def _row(run, computed) -> dict:
-    """What was computed for one text, as `predict` gives it."""
+def _row(run, computed, outputs: Sequence[str]) -> dict:
+    """What was computed for one text, as `predict` gives it; `outputs` are those of the run."""
     z = [float(f"{value:.4g}") for value in computed.z.tolist()]
     row = {"tokens": list(computed.tokens), "z": z}
     if run.of_pairs:
@@ -105,7 +98,7 @@ def _row(run, computed) -> dict:
     row["prediction"] = answer if run.gives_classes else run.rescaled(answer)
     if run.gives_classes:
         row["probabilities"] = [round(x, 4) for x in computed.prediction.softmax(0).tolist()]
-        row["label"] = run.outputs[answer]
+        row["label"] = outputs[answer]
     return row | {"unknown": list(computed.unknown)}
 
 

@@ -14,6 +14,7 @@ from rationale.data.pairs import build_pair_vocabulary
 from rationale.models.aligner import Aligner, HardKumaAttention, build_aligner
 from rationale.nn.gates import GateSettings
 from rationale.nn.mappings import MAPPINGS
+from rationale.nn.modes import evaluating
 from rationale.objectives.constraint import ConstraintSettings
 from rationale.objectives.loss import RationaleObjective
 from rationale.training.evaluation import evaluate_extractor
@@ -85,9 +86,10 @@ def trained_softmax(p: Any, model: Aligner, batches: Mapping[str, Batches], fold
 @torch.no_grad()
 def start_at(model: Aligner, rate: float, train: Batches) -> None:
     """Set the biases of the gates so that the cells of some training batches have this expected rate."""
-    attention, found = model.eval().selector, []
+    attention, found = model.selector, []
     assert isinstance(attention, HardKumaAttention)
-    for batch in islice(train.epoch(1), SAMPLED):
-        scores = torch.stack(attention.scores(model.read(batch.tokens)))  # [2, B, P, Q]
-        found.append(scores.flatten(2)[:, batch.mask])
+    with evaluating(model):
+        for batch in islice(train.epoch(1), SAMPLED):
+            scores = torch.stack(attention.scores(model.read(batch.tokens)))  # [2, B, P, Q]
+            found.append(scores.flatten(2)[:, batch.mask])
     attention.start_at(rate, torch.cat(found, 1))

@@ -9,6 +9,7 @@ import torch
 from rationale.data.batches import Batches
 from rationale.data.example import Example
 from rationale.models.extractor import Extractor
+from rationale.nn.modes import evaluating
 
 
 class Scores(NamedTuple):
@@ -46,13 +47,13 @@ def scores_without_informative(model: Extractor, batches: Batches) -> Scores | N
     """
     if not model.has_gates:
         return None
-    model.eval()
     examples = without_informative(batches.examples)
     changed = Batches(examples, batches.vocabulary, batches.batch_size, device=batches.device)
     held, anew = [], []
-    for old, new in zip(batches.in_order(), changed.in_order(), strict=True):
-        z = model.chosen(old.tokens, old.mask)[0]
-        prediction = model.predictor(model.embed(new.tokens), new.mask, z)
-        held.append(model.head.score(prediction, new.target))
-        anew.append(model.head.score(model(new.tokens, new.mask).prediction, new.target))
+    with evaluating(model):
+        for old, new in zip(batches.in_order(), changed.in_order(), strict=True):
+            z = model.chosen(old.tokens, old.mask)[0]
+            prediction = model.predictor(model.embed(new.tokens), new.mask, z)
+            held.append(model.head.score(prediction, new.target))
+            anew.append(model.head.score(model(new.tokens, new.mask).prediction, new.target))
     return Scores(*(torch.cat(part).double().mean().item() for part in (held, anew)))

@@ -31,6 +31,7 @@ from rationale.explain.search import mask_divergence
 from rationale.metrics import class_scores
 from rationale.models import transformers
 from rationale.models.digit_counter import DigitCounter
+from rationale.nn.modes import evaluating
 from rationale.objectives.loss import LossOutput
 from rationale.objectives.penalties import masked_mean
 from rationale.progress import report_phase
@@ -118,14 +119,14 @@ class AnswerLoss(nn.Module):
 @torch.no_grad()
 def predict_answers(model: nn.Module, batches: Batches) -> tuple[Tensor, Tensor, float]:
     """Predictions and targets, [N, ...] each, in the order of the examples, and the mean loss in nats."""
-    model.eval()
     answers, targets, order, loss = [], [], [], 0.0
-    for batch in batches.in_order(max_batch=256):
-        logits = model.predict(batch)
-        answers.append(logits.argmax(-1))
-        targets.append(batch.target)
-        order.append(batch.rows)
-        loss += AnswerLoss.of(logits, batch.target).item() * len(batch.rows)
+    with evaluating(model):
+        for batch in batches.in_order(max_batch=256):
+            logits = model.predict(batch)
+            answers.append(logits.argmax(-1))
+            targets.append(batch.target)
+            order.append(batch.rows)
+            loss += AnswerLoss.of(logits, batch.target).item() * len(batch.rows)
     place = torch.cat(order).argsort()
     return torch.cat(answers)[place].cpu(), torch.cat(targets)[place].cpu(), loss / len(place)
 
@@ -385,22 +386,22 @@ def evaluate_probe(probe: Probe, batches: Batches, score: Callable) -> tuple[dic
         (share of texts whose answer is unchanged). Per layer there are also the scores of the answers after masking,
         as masked_<score>_<layer>. The keep probabilities are one [L + 1, T_i] per text, in the order of the examples.
     """
-    probe.eval()
     layers, rows, keep, order, answers, targets = range(len(probe.frozen.layers)), [], [], [], [], []
-    for batch in batches.in_order(max_batch=256):
-        mask, read = probe.frozen.mask(batch), probe.frozen.read(batch)
-        outputs = [probe(batch, layer, read) for layer in layers]
-        keep_probability = torch.stack([output.log_keep.exp() for output in outputs], 1)  # [B, L + 1, T]
-        answer = torch.stack([output.masked.argmax(-1) for output in outputs], 1)  # [B, L + 1, ...]
-        same = (answer == read[0].argmax(-1).unsqueeze(1)).view(*answer.shape[:2], -1).all(2)
-        distance = torch.stack([divergence(output.original, output.masked) for output in outputs], 1)
-        kept = torch.stack([masked_mean(of_layer, mask) for of_layer in keep_probability.unbind(1)], 1)
-        rows.append(torch.stack([distance, kept, same.to(kept.dtype)], 2))
-        lengths = mask.sum(1).tolist()
-        keep += [padded[:, :length] for padded, length in zip(keep_probability.cpu(), lengths, strict=True)]
-        order.append(batch.rows)
-        answers.append(answer)
-        targets.append(batch.target)
+    with evaluating(probe):
+        for batch in batches.in_order(max_batch=256):
+            mask, read = probe.frozen.mask(batch), probe.frozen.read(batch)
+            outputs = [probe(batch, layer, read) for layer in layers]
+            keep_probability = torch.stack([output.log_keep.exp() for output in outputs], 1)  # [B, L + 1, T]
+            answer = torch.stack([output.masked.argmax(-1) for output in outputs], 1)  # [B, L + 1, ...]
+            same = (answer == read[0].argmax(-1).unsqueeze(1)).view(*answer.shape[:2], -1).all(2)
+            distance = torch.stack([divergence(output.original, output.masked) for output in outputs], 1)
+            kept = torch.stack([masked_mean(of_layer, mask) for of_layer in keep_probability.unbind(1)], 1)
+            rows.append(torch.stack([distance, kept, same.to(kept.dtype)], 2))
+            lengths = mask.sum(1).tolist()
+            keep += [padded[:, :length] for padded, length in zip(keep_probability.cpu(), lengths, strict=True)]
+            order.append(batch.rows)
+            answers.append(answer)
+            targets.append(batch.target)
     means = torch.cat(rows).double().mean(0)  # [L + 1, 3]
     names = ("divergence", "kept", "agreement")
     metrics = dict(zip(names, means.mean(0).tolist(), strict=True))

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from rationale.data.batches import Batch, Batches
 from rationale.models.extractor import Extractor
+from rationale.nn.modes import evaluating
 from rationale.objectives import guidance
 from rationale.settings import Settings, setting
 
@@ -110,10 +111,11 @@ def told_by_first_word(model: Extractor, batches: Batches) -> float | None:
     """
     if not model.has_gates:
         return None
-    model.eval()
-    agrees = [
-        (model.chosen(batch.tokens, batch.mask)[0][:, 0] != 0) == (batch.target == 1) for batch in batches.in_order()
-    ]
+    agrees = []
+    with evaluating(model):
+        for batch in batches.in_order():
+            is_open = model.chosen(batch.tokens, batch.mask)[0][:, 0] != 0
+            agrees.append(is_open == (batch.target == 1))
     share = torch.cat(agrees).double().mean().item()
     return max(share, 1 - share)
 
