@@ -6,6 +6,7 @@ import html
 import io
 import json
 import os
+import random
 import re
 import subprocess
 import sys
@@ -817,6 +818,20 @@ def test_a_name_alone_is_answered_with_a_close_one_and_with_no_other_folder(tmp_
 def test_a_run_is_shown_in_one_line(labelled):
     assert repr(labelled).startswith("SavedRun(") and len(repr(labelled)) < 200
     assert all(name in repr(labelled) for name in labelled.labels)
+
+
+def test_training_and_loading_leave_the_random_numbers_that_come_next_as_they_are(tmp_path):
+    path = write_table(tmp_path / "films.csv", rated(80))
+
+    def states() -> tuple:
+        return torch.get_rng_state().tolist(), np.random.get_state()[1].tolist(), random.getstate()
+
+    torch.manual_seed(5)
+    before = states()
+    rationale.fit(path, tmp_path / "run", **SMALL)
+    assert states() == before
+    rationale.load(tmp_path / "run")
+    assert states() == before
 
 
 def test_fit_leaves_the_number_of_threads_as_it_was(tmp_path):

@@ -119,15 +119,26 @@ def unequal(count: int = 400) -> list[dict]:
     return rows
 
 
-def test_a_run_with_balanced_classes_finds_the_rare_one_and_is_chosen_by_the_balanced_accuracy(tmp_path, capsys):
+def test_a_run_with_balanced_classes_finds_the_rare_one_and_is_chosen_by_the_balanced_accuracy(
+    tmp_path, capsys, monkeypatch
+):
     file = write_table(tmp_path / "r.csv", unequal())
     small = {"model": "full_text", "embedding_size": 8, "hidden_size": 6, "epochs": 6, "learning_rate": 0.03}
-    found = {}
+    found, in_training, balance = {}, [], extraction.balance
+
+    def noted(head, train):
+        balance(head, train)
+        in_training.append(head.class_weights)
+
+    monkeypatch.setattr(extraction, "balance", noted)
     for weight in ("none", "balanced"):
         folder = tmp_path / weight
         model = rationale.fit(file, folder=folder, class_weight=weight, device="cpu", **small)
         found[weight] = [answer.label for answer in model(["odd text 7", "plain text 8"])]
-        told = capsys.readouterr().out
+        told, head = capsys.readouterr().out, model.model.head
+        assert head.chosen_by == {"none": "accuracy", "balanced": "balanced_accuracy"}[weight], "also when it is loaded"
+        if weight == "balanced":
+            assert torch.equal(head.class_weights, in_training[0]), "so its loss is that of the training"
         history, score = read_history(folder), "dev_balanced_accuracy"
         if weight == "none":
             assert score not in history and "the class 'rare' (4 texts)" not in told, "four texts of dev are too few"

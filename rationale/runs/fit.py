@@ -33,6 +33,7 @@ from rationale.training.checkpoint import CHECKPOINT, another_file, facts_of_che
 from rationale.training.extraction import Result, require_words, train_extractor
 from rationale.training.loop import choose_device
 from rationale.training.own_notes import notes_about
+from rationale.training.random_state import random_state_kept
 from rationale.training.settings.own_texts import OwnTextSettings
 from rationale.training.tfidf import Baseline, train_tfidf
 
@@ -194,7 +195,7 @@ def _fit(p: OwnTextSettings, folder: Path, threads: int, quiet: bool, is_kept: b
         with _notes_kept(quiet) as notes:
             if is_kept:
                 _record_environment(folder, p, threads)
-            with reading() as files:
+            with reading() as files, random_state_kept(choose_device(p.device)):
                 texts = read_extraction(p)
                 result = train_extractor(p, texts.splits, texts.head, texts.num_outputs, folder)
             save_own(folder, result, p, texts, _baseline(texts, p.class_weight))

@@ -43,6 +43,7 @@ from rationale.runs.record import recorded_params
 from rationale.runs.workspace import is_finished
 from rationale.settings import Settings, is_chosen
 from rationale.training.checkpoint import CHECKPOINT, NoFacts, all_tensors, load_trained, read_tensors, write_tensors
+from rationale.training.random_state import random_state_kept
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
     from rationale.training.generation import GenerationResult
     from rationale.training.probing import AttributionResult
 
+CLASS_WEIGHTS = "head.class_weights"  # in model.safetensors, if the classes had weights in training
 FORMAT = 2  # of model.safetensors; files of format 1 do not record their format, and can still be loaded
 NOTES = "notes.json"
 OTHERS = {  # tasks whose models cannot predict from new texts: a description of their runs
@@ -109,7 +111,8 @@ def save_run(
             "tokeniser": _tokeniser_of(p),
         }
         facts |= {"scale": scale} if scale else {}
-        write_tensors(folder / "model.safetensors", all_tensors(result.model), facts)
+        weights = {} if head.class_weights is None else {CLASS_WEIGHTS: head.class_weights}
+        write_tensors(folder / "model.safetensors", all_tensors(result.model) | weights, facts)
     write_text(folder / "history.csv", as_csv(result.history))
     lines = (json.dumps(row, ensure_ascii=False) for row in rationale_rows(result))
     write_text(folder / "rationales.jsonl", "".join(line + "\n" for line in lines))
@@ -296,7 +299,9 @@ def load_run(folder: Path | str) -> SavedRun:
             raise BadInput(f"{folder}: {OTHERS[task]}; accepted is a run on texts or on pairs of sentences")
         p = SimpleNamespace(**_meant(task, facts["parameters"]))
         _load_own_parts(Path(folder), task, p)
-        model = _imported(BUILDERS[task])(p, tensors["vectors"], facts["head"], facts["num_outputs"])
+        with random_state_kept():  # new layers draw their first weights, which are replaced
+            model = _imported(BUILDERS[task])(p, tensors["vectors"], facts["head"], facts["num_outputs"])
+        model.head.class_weights = tensors.pop(CLASS_WEIGHTS, None)
         load_trained(model.to(_type_of(tensors, model)), tensors)
         tokeniser = facts.get("tokeniser", _tokeniser_of(p))  # an older run does not record its tokeniser
         if tokeniser not in TOKENISERS:

@@ -1,0 +1,21 @@
+"""Blocks that draw random numbers, and change none of those that are drawn after them."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+
+
+@contextmanager
+def random_state_kept(device: torch.device | None = None) -> Iterator[None]:
+    """On exit, the generators of torch are in the state in which they were, whatever was drawn or seeded in the block.
+
+    Parameters
+    ----------
+    device : torch.device or None
+        Where the block computes. The generators of GPUs are looked at only if this is one, or if they are in use.
+    """
+    on_gpu = device is not None and device.type == "cuda"
+    gpus = range(torch.cuda.device_count()) if on_gpu or torch.cuda.is_initialized() else ()
+    with torch.random.fork_rng(devices=gpus):
+        yield
