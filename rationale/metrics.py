@@ -87,13 +87,15 @@ def rationale_scores(selected: Sequence[Tensor], gold: Sequence[Tensor]) -> dict
     {'precision': 0.667, 'recall': 0.667, 'f1': 0.667, 'precision_macro': 0.75, 'recall_macro': 0.75, 'f1_macro': 0.667}
     """
     _require_pairs(selected, gold)
-    rows = []
-    for chosen, annotated in zip(selected, gold, strict=True):
-        if annotated.any():
-            rows.append(((chosen & annotated).sum(), chosen.sum(), annotated.sum()))
-    if not rows:
+    if not selected:
         return {}
-    num_matched, num_selected, num_gold = torch.tensor(rows, dtype=torch.float64).T
+    chosen, annotated = torch.cat(list(selected)), torch.cat(list(gold))
+    lengths = torch.tensor([len(flags) for flags in gold], device=annotated.device)
+    text = torch.arange(len(gold), device=annotated.device).repeat_interleave(lengths)  # of each token
+    counts = [text.bincount(flags, len(gold)) for flags in (chosen & annotated, chosen, annotated)]
+    num_matched, num_selected, num_gold = torch.stack(counts)[:, counts[2] > 0].double()
+    if not len(num_gold):
+        return {}
     micro = _precision_recall_f1(num_matched.sum(), num_selected.sum(), num_gold.sum())
     precision, recall, f1 = _precision_recall_f1(num_matched, num_selected, num_gold)
     nonempty = num_selected > 0
@@ -112,38 +114,6 @@ def _require_pairs(
     for i, (chosen, annotated) in enumerate(zip(selected, gold, strict=True)):
         if chosen.shape != annotated.shape:
             raise ValueError(f"text {i}: {len(chosen)} gates for {len(annotated)} {items}")
-
-
-def token_iou(selected: Sequence[Tensor], gold: Sequence[Tensor]) -> dict[str, float]:
-    """Intersection over union of selected and gold tokens, |A and B| / |A or B|, micro and macro.
-
-    Source: DeYoung et al. 2020 (ERASER), sec. 4.1. Texts without a gold token are left out, as in `rationale_scores`.
-
-    Parameters
-    ----------
-    selected, gold : list of bool [T_i]
-
-    Returns
-    -------
-    dict
-        iou (over all tokens) and iou_macro (mean over texts), in [0, 1]. The dict is empty if no text has a gold token.
-
-    Raises
-    ------
-    ValueError
-        If the lists or a pair of tensors differ in length.
-
-    Examples
-    --------
-    >>> token_iou([torch.tensor([True, True, False])], [torch.tensor([False, True, True])])["iou"]  # 1 of 3
-    0.3333333333333333
-    """
-    _require_pairs(selected, gold)
-    rows = [((a & b).sum(), (a | b).sum()) for a, b in zip(selected, gold, strict=True) if b.any()]
-    if not rows:
-        return {}
-    both, either = torch.tensor(rows, dtype=torch.float64).T
-    return {"iou": float(both.sum() / either.sum()), "iou_macro": float((both / either).mean())}
 
 
 def span_iou_f1(selected: Sequence[Tensor], gold: Sequence[Tensor], threshold: float = 0.5) -> dict[str, float]:
@@ -268,7 +238,7 @@ def auprc(scores: Sequence[Tensor], gold: Sequence[Tensor]) -> dict[str, float]:
         ranked = values[order]
         last = torch.cat([ranked[1:] != ranked[:-1], flags.new_ones(1)])  # of the tokens with the same score
         matched = flags[order].double().cumsum(0)[last]
-        chosen = torch.arange(1, len(values) + 1, dtype=torch.float64)[last]
+        chosen = last.nonzero().squeeze(1).double() + 1
         precision = torch.cat([matched.new_ones(1), matched / chosen])
         steps = torch.cat([matched.new_zeros(1), matched / matched[-1]]).diff()
         areas.append(((steps * (precision[1:] + precision[:-1]) / 2).sum(), (steps * precision[1:]).sum()))

@@ -84,7 +84,7 @@ def test_without_runs_there_are_no_rows(results):
 def test_both_controls_of_both_gates_are_committed_and_beside_each_other():
     table = controls.by_control(controls.rows_of_controls(committed.read_results()))
     assert set(zip(table["gate"], table["control"], strict=True)) == {
-        (gate, control) for gate in controls.OF_GATES.values() for control in controls.CONTROLS
+        (gate, control) for gate in controls.OF_GATES.values() for control in (controls.CONSTRAINT, controls.PRICE)
     }
     apart = controls.differences(table, committed.read_by_text())
     assert set(apart["what"]) == set(controls.COMPARED) == set(controls.IN_WORDS) and 0.4 in set(apart["target"])

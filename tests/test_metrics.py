@@ -47,6 +47,22 @@ def test_nothing_selected_anywhere_scores_zero_without_dividing_by_zero():
     assert len(scores) == 6 and set(scores.values()) == {0.0}
 
 
+def test_the_scores_of_many_texts_are_those_of_sets_of_positions():
+    generator = torch.Generator().manual_seed(3)
+    selected, gold = ([torch.rand(i % 9, generator=generator) < rate for i in range(200)] for rate in (0.5, 0.2))
+    sets = [[set(flag.nonzero().flatten().tolist()) for flag in part] for part in (selected, gold)]
+    pairs = [(chosen, wanted) for chosen, wanted in zip(*sets, strict=True) if wanted]
+    both, mine, wanted = (sum(map(len, part)) for part in zip(*((a & b, a, b) for a, b in pairs), strict=True))
+    scores = rationale_scores(selected, gold)
+    assert scores["precision"] == pytest.approx(both / mine) and scores["recall"] == pytest.approx(both / wanted)
+    assert scores["recall_macro"] == pytest.approx(sum(len(a & b) / len(b) for a, b in pairs) / len(pairs))
+    nonempty = [(a, b) for a, b in pairs if a]
+    assert scores["precision_macro"] == pytest.approx(sum(len(a & b) / len(a) for a, b in nonempty) / len(nonempty))
+    f1 = [2 * len(a & b) / (len(a) + len(b)) for a, b in pairs]
+    assert scores["f1"] == pytest.approx(2 * both / (mine + wanted))
+    assert scores["f1_macro"] == pytest.approx(sum(f1) / len(pairs))
+
+
 def test_without_any_gold_there_are_no_scores():
     assert rationale_scores([flags("101")], [flags("000")]) == {}
     assert rationale_scores([], []) == {}
@@ -213,12 +229,6 @@ def test_bleu_and_rouge_are_those_of_their_packages():
 
 
 # --- the measures of ERASER --------------------------------------------------------------------------------------
-
-
-def test_token_iou_of_a_hand_made_example():
-    scores = metrics.token_iou([flags("1100"), flags("0000"), flags("11")], [flags("0110"), flags("1000"), flags("00")])
-    assert scores == pytest.approx({"iou": 1 / 4, "iou_macro": (1 / 3 + 0) / 2}), "the last text has no gold token"
-    assert metrics.token_iou([flags("1")], [flags("0")]) == {}
 
 
 def test_span_f1_counts_the_spans_that_overlap_by_half():

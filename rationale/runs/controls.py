@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 else:
     pd = optional("pandas", "tables of results", "notebooks")
 
-CONSTRAINT, PRICE = CONTROLS = ("constraint", "price")
+CONSTRAINT, PRICE = "constraint", "price"
 OF_GATES = {"hardkuma": "HardKuma", "bernoulli": "Bernoulli"}
 METRICS = ("accuracy", "rate_selected", "word_precision", "count_tells", "answer_share", "agreement")
 COMPARED = {  # (gate, control) and (gate, control): what differs
