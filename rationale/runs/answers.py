@@ -256,7 +256,7 @@ def answer_texts(run: SavedRun, texts: Sequence[str] | Sequence[tuple[str, str]]
     )
 
 
-def _empty(run: SavedRun, texts: Sequence[str] | Sequence[tuple[str, str]]) -> Iterator[Answer]:
+def _empty(run: SavedRun, texts: Iterable[Any]) -> Iterator[Answer]:
     """An answer without content per text; each text is checked."""
     for number, text in enumerate(texts, start=1):
         if not run.of_pairs:
