@@ -126,7 +126,7 @@ def load_any_encoder(
     """
     place = place_of(name, setting)
     try:
-        with _reachable(place):
+        with reachable(place):
             encoder, tokenizer = _loaded(place, kind, attention_dropout)
     except BadInput:
         raise
@@ -135,7 +135,7 @@ def load_any_encoder(
     if Path(place).is_dir():
         recorded(Path(place))
     else:
-        revision_read(name, _revision(name))
+        revision_read(name, revision_of(name))
     return encoder, tokenizer
 
 
@@ -168,7 +168,7 @@ def _in_float32(part: Any) -> Any:
     return part.float() if isinstance(part, Tensor) and part.is_floating_point() else part
 
 
-def _reachable(place: str) -> AbstractContextManager[None]:
+def reachable(place: str) -> AbstractContextManager[None]:
     """For the name of an encoder on the hub: loading it takes no long time if there is no network."""
     return nullcontext() if Path(place).is_dir() else hub_or_cache(place, "config.json")
 
@@ -188,7 +188,7 @@ def _loaded(place: str, kind: str, attention_dropout: bool) -> tuple[Any, Any]:
     return encoder, tokenizer
 
 
-def _revision(name: str) -> str | None:
+def revision_of(name: str) -> str | None:
     """The commit of an encoder of the hub that has just been loaded: the name of its folder in the cache, if any."""
     path = optional("huggingface_hub", "encoders of the hub", "pretrained").try_to_load_from_cache(name, "config.json")
     return Path(path).parent.name if isinstance(path, str) else None
@@ -199,7 +199,7 @@ def load_tokenizer(name: str, setting: str = "pretrained") -> Any:
     """The tokenizer of an encoder; the parameters and the errors are those of `load_any_encoder`."""
     try:
         place = place_of(name, setting)
-        with _reachable(place):
+        with reachable(place):
             return import_transformers().AutoTokenizer.from_pretrained(place, use_fast=True)
     except BadInput:
         raise
