@@ -66,7 +66,9 @@ def group_texts(
         numbers, tokens = encoded["input_ids"][row], tuple(split(texts[row]))
         places = [
             None if is_special else span
-            for span, is_special in zip(encoded["offset_mapping"][row], encoded["special_tokens_mask"][row], strict=True)
+            for span, is_special in zip(
+                encoded["offset_mapping"][row], encoded["special_tokens_mask"][row], strict=True
+            )
         ]
         touched = _tokens_of_pieces(text, token_spans(texts[row], tokens), places)
         word, word_of_token = _grouped(touched, len(tokens))
@@ -108,9 +110,10 @@ def _grouped(touched: Sequence[set[int] | None], count: int) -> tuple[tuple[int,
         return token
 
     for part in touched:
-        first, *others = sorted(part or ()) or [None]
-        for other in others:
-            root[max(find(first), find(other))] = min(find(first), find(other))
+        tokens = sorted(part or ())
+        for other in tokens[1:]:
+            low, high = sorted((find(tokens[0]), find(other)))
+            root[high] = low
     named: dict[int, int] = {}  # first token of a word -> its number
     word = tuple(named.setdefault(find(min(part)), len(named)) if part else SPECIAL for part in touched)
     seen = {token for part in touched for token in part or ()}

@@ -10,16 +10,16 @@ last layer is learned, which sees all of them: it is the one that tells what the
 Source: eqs. (D3), (D4), notebooks/41_diffmask.py; De Cao et al. 2020, sec. 3.
 """
 
-from collections.abc import Iterable
+from itertools import chain, count
 from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from rationale.data.batches import Batch
+from rationale.data.batches import Batch, Batches
 from rationale.data.word_groups import SPECIAL, Pieces
 from rationale.explain.diffmask import Probe, ProbeOutput
-from rationale.explain.frozen import FrozenModel, recorded
+from rationale.explain.frozen import FrozenModel, divergence, recorded
 from rationale.models.classifier import TextClassifier
 
 
@@ -76,14 +76,18 @@ class WordProbe(Probe):
     frozen : FrozenWords
     votes : MLPVotes or BilinearVotes
     baseline : [D]
-        b at the start.
+        b, which is not trained.
     """
 
     def __init__(self, frozen: FrozenWords, votes: nn.Module, baseline: Tensor):
         super().__init__(frozen, votes, "inputs", [baseline])
+        self.baselines.requires_grad_(False)
 
-    def forward(
-        self, batch: Batch, layer: int = 0, read: tuple[Tensor, list[Tensor]] | None = None
+    def forward(  # the objective gives a layer, and a layer alone has no mask of its own here
+        self,
+        batch: Batch,
+        layer: int = 0,  # noqa: ARG002
+        read: tuple[Tensor, list[Tensor]] | None = None,
     ) -> ProbeOutput:
         """As `Probe.forward` for the last layer, whatever `layer` is."""
         read = read or self.frozen.read(batch)
@@ -103,11 +107,42 @@ class WordProbe(Probe):
         return Decision(original, masked, kept, batch.mask)
 
 
-def mean_embedding(frozen: FrozenWords, batches: Iterable[Batch], num_batches: int = 10) -> tuple[Tensor, list[int]]:
-    """The mean embedding of the words of the first batches, [D], and the sizes of the states h^(0), h^(1), ..."""
-    total, number, sizes = torch.zeros(()), 0, list[int]()
-    for _, batch in zip(range(num_batches), batches, strict=False):
-        states = frozen.read(batch)[1]
-        total, number = total.to(states[0]) + states[0][batch.mask].sum(0), number + int(batch.mask.sum())
+class Neutral(NamedTuple):
+    """An embedding in place of a masked word, and what else the first batches of texts tell."""
+
+    baseline: Tensor  # b, [D]
+    sizes: list[int]  # of the states h^(0), h^(1), ...
+
+
+def neutral_embedding(frozen: FrozenWords, batches: Batches, num_batches: int = 10, num_steps: int = 100) -> Neutral:
+    """An embedding that says nothing: if every word is replaced by it, the answer is the mean answer to all texts.
+
+        min over b of KL(mean of y over texts || y_hat),    y_hat: the answer to a text of which every z is 0
+
+    The paper learns b together with the gates. In a classifier of two classes, b then came to mean one of them: texts
+    of this class needed no word. Here it is fitted first, by Adam from the mean embedding, and stays as it is.
+
+    Parameters
+    ----------
+    num_batches : int
+        Batches of which means are taken.
+    num_steps : int
+        Of the fit, one batch each.
+    """
+    sums, answers, number, sizes = torch.zeros(()), list[Tensor](), 0, list[int]()
+    for _, batch in zip(range(num_batches), batches.epoch(1), strict=False):
+        logits, states = frozen.read(batch)
+        sums, number = sums.to(states[0]) + states[0][batch.mask].sum(0), number + int(batch.mask.sum())
+        answers.append(logits.log_softmax(-1))
         sizes = [state.shape[2] for state in states]
-    return total / number, sizes
+    mean = torch.cat(answers).exp().mean(0).log()  # [C]
+    baseline = (sums / number).requires_grad_()
+    optimiser = torch.optim.Adam([baseline], lr=0.05 * baseline.detach().std().clamp(min=1e-3).item())
+    endless = chain.from_iterable(batches.epoch(1 + epoch) for epoch in count())
+    for _, batch in zip(range(num_steps), endless, strict=False):
+        nothing = torch.zeros_like(batch.mask, dtype=baseline.dtype)
+        masked = frozen.masked(batch, 0, nothing, baseline)
+        optimiser.zero_grad()
+        divergence(mean.expand_as(masked), masked).mean().backward()
+        optimiser.step()
+    return Neutral(baseline.detach(), sizes)

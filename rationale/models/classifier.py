@@ -27,7 +27,9 @@ ON_HUB = re.compile(r"[\w.-]+(/[\w.-]+)?")
 READ = (".json", ".safetensors", ".bin", ".txt", ".model")  # endings of the files that transformers may read
 SENTENCES = ("A warm, funny film.", "No.")  # by which a classifier is tried before any work
 CLOSE = 1e-4  # logits of one text in two batches may differ by so much
-ACCEPTED = "accepted: a folder that save_pretrained has written for a classifier and its tokenizer, or a name on the hub"
+ACCEPTED = (
+    "accepted: a folder that save_pretrained has written for a classifier and its tokenizer, or a name on the hub"
+)
 
 
 class TextClassifier(nn.Module):
@@ -182,7 +184,9 @@ def _obstacle(model: Any, tokenizer: Any, missing: list[str]) -> str:
     if len(set(labels)) != config.num_labels:
         return f"names its {config.num_labels} classes {excerpt(labels)} in config.json; accepted: each by its own name"
     if not getattr(tokenizer, "is_fast", False):
-        return "has a tokenizer that does not say which characters a piece is made of; accepted: one with tokenizer.json"
+        return (
+            "has a tokenizer that does not say which characters a piece is made of; accepted: one with tokenizer.json"
+        )
     if not set(tokenizer.get_vocab()) - set(tokenizer.all_special_tokens):
         return "has no tokenizer.json or vocab.txt, so every word would be unknown; save its tokenizer there, too"
     if tokenizer.pad_token_id is None:

@@ -11,7 +11,7 @@ import torch
 from rationale.data.batches import Batches
 from rationale.explain.diffmask import BilinearVotes, MLPVotes, ProbeObjective
 from rationale.explain.frozen import divergence
-from rationale.explain.words import Decision, FrozenWords, WordProbe, mean_embedding
+from rationale.explain.words import Decision, FrozenWords, WordProbe, neutral_embedding
 from rationale.models.classifier import TextClassifier
 from rationale.progress import report_phase
 from rationale.training.loop import fit
@@ -32,6 +32,7 @@ class WordProbeResult:
     """A trained probe."""
 
     probe: WordProbe
+    sizes: list[int]  # of the states that it reads
     metrics: dict[str, dict[str, float]]  # of dev and test
     history: list[dict[str, Any]]  # one row per epoch
     best: dict[str, Any]  # the row of the epoch that is kept
@@ -65,7 +66,8 @@ def train_word_probe(
     """
     torch.manual_seed(p.seed)
     frozen = FrozenWords.of(classifier)
-    baseline, sizes = mean_embedding(frozen, batches["train"].epoch(1))
+    report_phase("the embedding in place of a masked word")
+    baseline, sizes = neutral_embedding(frozen, batches["train"])
     probe = new_probe(p, classifier, sizes, baseline)
     objective = ProbeObjective(1, p.margin, p.form, p.divergence, p.multiplier_rate, p.multiplier_init)
     selection = ModelSelection(
@@ -83,7 +85,7 @@ def train_word_probe(
     report_phase("evaluation of the probe")
     metrics = {split: mean_cost(probe, batches[split], p.divergence) for split in ("dev", "test")}
     metrics["test"]["divergence_without_words"] = _without_words(probe, batches["test"], p.divergence)
-    return WordProbeResult(probe.requires_grad_(False), metrics, state.history, state.best, state.converged)  # type: ignore[arg-type]
+    return WordProbeResult(probe.requires_grad_(False), sizes, metrics, state.history, state.best, state.converged)  # type: ignore[arg-type]
 
 
 def costs_of(decision: Decision, kind: str) -> list[Cost]:
@@ -100,7 +102,9 @@ def mean_cost(probe: WordProbe, batches: Batches, kind: str) -> dict[str, float]
     """The mean cost of all texts, by name; `task` is the divergence, by which the step size may fall."""
     probe.eval()
     costs = [cost for batch in batches.in_order(max_batch=64) for cost in costs_of(probe.decide(batch), kind)]
-    means = {name: sum(values) / len(costs) for name, values in zip(Cost._fields, zip(*costs, strict=True), strict=True)}
+    means = {
+        name: sum(values) / len(costs) for name, values in zip(Cost._fields, zip(*costs, strict=True), strict=True)
+    }
     return means | {"task": means["divergence"]}
 
 
@@ -110,7 +114,9 @@ def _without_words(probe: WordProbe, batches: Batches, kind: str) -> float:
 
     def distances() -> Iterator[float]:
         for batch in batches.in_order(max_batch=64):
-            nothing = probe.frozen.masked(batch, 0, torch.zeros_like(batch.mask, dtype=torch.float32), probe.baselines[0])
+            nothing = probe.frozen.masked(
+                batch, 0, torch.zeros_like(batch.mask, dtype=torch.float32), probe.baselines[0]
+            )
             yield from divergence(probe.frozen.predict(batch), nothing, kind).tolist()
 
     found = list(distances())

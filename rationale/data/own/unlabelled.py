@@ -74,7 +74,9 @@ def read_plain(p: Any, data: str | Sequence[str]) -> PlainTexts:
     empty = next((split for split, part in members.items() if not part), None)
     if empty:
         raise BadInput(f"{name}: no text in the {empty} split; accepted: at least one in train, dev and test")
-    for later, earlier, count, _, _ in shared_texts({split: [keys[i] for i in part] for split, part in members.items()}):
+    for later, earlier, count, _, _ in shared_texts(
+        {split: [keys[i] for i in part] for split, part in members.items()}
+    ):
         notes.append(f"{counted(count, 'text')} of {later} {'are' if count > 1 else 'is'} in {earlier} as well")
     limits = {split: getattr(p, f"num_{split}") or None for split in SPLITS}
     return PlainTexts({split: [texts[i][1] for i in part[: limits[split]]] for split, part in members.items()}, notes)

@@ -23,8 +23,8 @@ class ClassifierProbeSettings(
     defaults={
         "margin": 0.1,
         "hidden_size": 96,
-        "form": "log",
         "multiplier_rate": 0.05,
+        "multiplier_init": 1.0,
         "epochs": 10,
         "learning_rate": 5e-3,
         "min_learning_rate": 0.0,
