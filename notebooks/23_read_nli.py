@@ -294,13 +294,14 @@ for name, rows in read.items():
     assert abs(accuracy - said["accuracy"]) < 1e-4, "the saved pairs are those of the metrics"
 
 # %% [markdown]
-# **Exercise 1** (predict, change, explain; 10 minutes). In section 2, the share of grouped words is that of the
+# **Exercise 1** (predict, change, explain; 10 minutes). In section 2 you find the share of grouped words of the
 # contradicted pairs. *Predict* in the pairs of which label oscarmax groups the largest share of the attended words, in
 # most runs (`guess`, one of `LABELS`). We compare your guess with the result, but we do not grade it. *Change* the
-# label. The table `results` has the share of each label on the test split, in the rows whose `metric` is `grouped_0`,
-# `grouped_1` or `grouped_2`, and the number is the place of the label in `LABELS`. For each run of oscarmax, find the
-# label with the largest share (`most_grouped`, a dict from the names in the column `run` to labels). *Explain* the
-# result with (A4) of `40_sparse_attention`. How far apart are the scores of words that have no counterpart?
+# label. In the table `results` you find the share of each label on the test split, in the rows whose `metric` is
+# `grouped_0`, `grouped_1` or `grouped_2`. The number is the place of the label in `LABELS`. For each run of oscarmax,
+# find the label for which you see the largest share (`most_grouped`, a dict from the names in the column `run` to
+# labels). *Explain* your result with (A4) of `40_sparse_attention`. How far apart do you expect the scores of words
+# that have no counterpart?
 
 # %% tags=["prediction"]
 guess = "entailment"
