@@ -71,7 +71,7 @@ TAMPERED = [  # notebook; what must fail: the results that are changed, v -> tim
         "the full validation set": ("metric == 'words_0'", 1, 1),
         "better than selecting at random": ("metric == 'word_precision'", 0, 0),
         "at 5 % is a code": ("model == 'bernoulli' and metric == 'count_tells'", 0, 1),
-        "points at 10 %": (f"{RATE} and target == 0.1", 1, 0.1),
+        "`larger_at_10` is not": (f"{RATE} and target == 0.1", 1, 0.1),
     }),
     ("31_selection_rates", {
         "the lines cross": (f"{SELECTED} 'bernoulli'", -0.01, 1),

@@ -31,12 +31,12 @@ import yaml
 
 from rationale.data import data_folder
 from rationale.errors import BadInput
-from rationale.files import write_text
+from rationale.files import lock_folder, write_text
 from rationale.runs import RunFailed, notebook_path, root, run
 from rationale.runs.cells import defaults, reads_committed
 from rationale.runs.committed import FIGURES
 from rationale.runs.themes import narrow_style, variables
-from rationale.runs.workspace import TRIALS, lock_folder
+from rationale.runs.workspace import TRIALS
 from rationale.runs.yaml_files import as_override
 from tools.book.cells import label_cells
 from tools.book.choose import choose_page
