@@ -204,7 +204,7 @@ def test_a_pair_that_selects_more_than_it_expects_is_compared_and_a_wrong_answer
     failed, bound = run_cells("31_selection_rates", tmp_path / "31", monkeypatch, **place)
     assert not told(failed) and bound["rate_gaps"] == pytest.approx({0.1: 9.2})
     cell = next(cell for cell in cells("31_selection_rates") if "rate_gaps[target] - gap" in cell)
-    with pytest.raises(AssertionError, match=r"target 10%: \+9.20 points"):
+    with pytest.raises(AssertionError, match="10%: too (low|high)"):
         exec(cell, bound | {"rate_gaps": {0.1: 9.3}})
 
 

@@ -225,6 +225,9 @@ def test_runs_of_fit_are_compared_like_those_of_the_notebook_whose_runs_they_are
     assert table["batch_size"].tolist() == [32, 32], "a setting that these runs have in common"
     assert table["accuracy"].tolist() == pytest.approx([sum(values) / 2 for values in scores.values()])
     (Path(runs[0]) / "read.json").unlink()
+    assert results.main([runs[0], *arguments]) == 0, "one of the two records says which notebook the run is of"
+    capsys.readouterr()
+    (Path(runs[0]) / "environment.txt").unlink()
     assert results.main([runs[0], *arguments]) == 2
     assert "environment.txt (of rationale.fit: read.json)" in capsys.readouterr().err, "what is missing is named"
 
