@@ -16,6 +16,7 @@ from torch import nn
 
 from rationale.data.batches import Batches
 from rationale.errors import BadInput, optional
+from rationale.files import remove_drafts
 from rationale.progress import Progress
 from rationale.settings import Refusal, Settings, setting
 from rationale.training.adam import Adam
@@ -175,6 +176,7 @@ def fit(
     scheduler = build_scheduler(optimizer, p)
     state = TrainingState(model, objective, optimizer, scheduler, parameters=vars(p), scheduled_epochs=p.epochs)
     checkpoint = folder / CHECKPOINT
+    remove_drafts(folder, CHECKPOINT)  # of a training here that was killed while it wrote a checkpoint
     if checkpoint.exists():
         try:
             if state.load(checkpoint):
