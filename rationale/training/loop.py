@@ -21,7 +21,6 @@ from rationale.progress import Progress
 from rationale.settings import Refusal, Settings, setting
 from rationale.training.adam import Adam
 from rationale.training.checkpoint import CHECKPOINT, Damaged, TrainingState
-from rationale.training.graphs import RecordedSteps
 from rationale.training.model_selection import ModelSelection
 from rationale.training.steps import StepSettings, Warmup, batches_per_step, grouped
 
@@ -232,29 +231,22 @@ def _train_epoch(
     progress: Progress,
     accumulate: int = 1,
     warmup: Warmup | None = None,
-    recorded: RecordedSteps | None = None,
 ) -> dict[str, float]:
     """Make one pass over the training batches; return the means of the logged parts, and the seconds.
 
-    Each training step has the gradients of `accumulate` batches. `recorded` computes the gradients of a batch instead,
-    from CUDA graphs.
+    Each training step has the gradients of `accumulate` batches.
     """
     state.model.train()
     state.objective.train()
     parameters = [parameter for parameter in state.model.parameters() if parameter.requires_grad]
     start, parts = time.perf_counter(), []
     for group in grouped(progress.batches(epoch, train.epoch(epoch), len(train)), accumulate):
-        if recorded is None:
-            state.optimizer.zero_grad()
+        state.optimizer.zero_grad()
         for batch, share in group:
-            if recorded is not None:
-                output = recorded(batch)
-            else:
-                output = state.objective(state.model, batch)
-                (output.loss if share == 1 else output.loss * share).backward()
+            output = state.objective(state.model, batch)
+            (output.loss if share == 1 else output.loss * share).backward()
             parts.append(torch.stack([output.loss.detach(), *output.parts.values()]))
-        if recorded is None:
-            nn.utils.clip_grad_norm_(parameters, clip_norm)
+        nn.utils.clip_grad_norm_(parameters, clip_norm)
         if warmup is not None:
             warmup.advance()
         state.optimizer.step()

@@ -26,10 +26,10 @@ from rationale.data import Batch, Sides
 from rationale.distributions import HardKuma
 from rationale.nn import MAPPINGS
 from rationale.objectives import WordLoss, build_objective
-from rationale.training.graphs import RecordedSteps
 from rationale.training.probing import AnswerLoss
 from rationale.training.settings import AlignmentSettings, ExtractionSettings, GenerationSettings
 from tests.benchmarks.__main__ import machine
+from tests.benchmarks.graphs import RecordedSteps
 from tests.tiny_models import moved, settings_of
 
 MINUTES = 8.0  # beyond which no further way is measured

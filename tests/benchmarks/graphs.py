@@ -3,6 +3,7 @@
 A step of a small model is hundreds of short operations, which take a GPU less time than Python needs to ask for them. A
 graph asks for all of them at once. The optimiser's step is not part of the graph, so step sizes may change.
 
+Training does not use them; `make bench-gpu` measures what they would save.
 Only a step that never waits for a number and whose shapes depend on nothing but the shape of its batch can be recorded
 (tests/test_devices.py); an extractor with `predictor: zero`, for example.
 """
