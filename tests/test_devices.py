@@ -17,7 +17,7 @@ from rationale.objectives import Constraint, RationaleObjective
 from rationale.objectives.loss import LossOutput
 from rationale.runs import predict
 from rationale.training import TrainingState, memory
-from rationale.training.graphs import RecordedSteps, parts_of, with_parts
+from tests.benchmarks.graphs import RecordedSteps, parts_of, with_parts
 from tests.one_device import OneDevice
 from tests.tiny_models import KINDS
 

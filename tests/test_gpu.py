@@ -22,9 +22,9 @@ from rationale.explain import METHODS
 from rationale.nn import MAPPINGS, decide, fast
 from rationale.runs import saved
 from rationale.runs.predict import predict
-from rationale.training.graphs import RecordedSteps
 from rationale.training.probing import attribute_batch, freeze
 from rationale.training.settings import AlignmentSettings, FirstSettings, GenerationSettings, ProbingSettings
+from tests.benchmarks.graphs import RecordedSteps
 from tests.tiny_models import KINDS, moved, settings_of, texts
 
 # float32 against float64: gradients through a draw lose about three digits near the ends of [0, 1]

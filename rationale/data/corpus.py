@@ -1,14 +1,17 @@
 """What a corpus is: its readers and its facts in one record, so no code outside `data/corpora` names a corpus."""
 
-from collections.abc import Callable, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from itertools import zip_longest
+from operator import attrgetter
+from typing import Any, TypeVar
 
 from rationale.data.archives import Archive
-from rationale.data.example import Example
 from rationale.data.tokenise import TOKENISERS
 from rationale.parts import Table
 
+Item = TypeVar("Item")
 TASKS = ("extraction", "alignment", "generation", "probing")
 SPLITS = ("train", "dev", "test")
 
@@ -128,11 +131,18 @@ class Corpus:
 OWN_CORPORA: Table[Corpus] = Table("corpus", lambda part: isinstance(part, Corpus))  # beside the files of `corpora`
 
 
-def in_turn(examples: list[Example]) -> list[Example]:
-    """The examples, alternating between classes, each class in its own order: the first ones cover all classes."""
-    seen: dict[int | tuple[float, ...], int] = {}
-    places = []
-    for example in examples:
-        places.append((seen.setdefault(example.label, 0), example.label))
-        seen[example.label] += 1
-    return [example for _, example in sorted(zip(places, examples, strict=True), key=lambda pair: pair[0])]
+def in_turn(items: Iterable[Item], class_of: Callable[[Item], Any] = attrgetter("label")) -> list[Item]:
+    """The items, alternating between classes, each class in its own order: the first ones cover all classes.
+
+    `class_of` gives the class of an item, by default that of an `Example`.
+
+    Examples
+    --------
+    >>> in_turn(["b1", "b2", "a1", "b3", "a2"], lambda item: item[0])
+    ['a1', 'b1', 'a2', 'b2', 'b3']
+    """
+    of_class: dict[Any, list[Item]] = defaultdict(list)
+    for item in items:
+        of_class[class_of(item)].append(item)
+    turns = zip_longest(*(of_class[label] for label in sorted(of_class)))
+    return [item for turn in turns for item in turn if item is not None]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from rationale.data.archives import Archive, missing
 from rationale.data.corpus import SPLITS
-from rationale.data.example import Example, filled
+from rationale.data.example import Example, data_folder, filled
 from rationale.data.files import count_differences, parse_json, read_lines, readable
 from rationale.data.pairs import NULL
 from rationale.errors import BadInput, excerpt
@@ -19,13 +19,15 @@ LABELS = ("entailment", "contradiction", "neutral")
 WANTED = "a JSON object with sentence1, sentence2 and gold_label"
 
 
-def read_pairs(place: Path, file_name: str, archive: Archive, null: bool = True) -> dict[str, list[Example]]:
+def read_pairs(
+    path: Path | str | None, file_name: str, archive: Archive, null: bool = True
+) -> dict[str, list[Example]]:
     """The pairs of a corpus; those without a gold label (`-`) are dropped, case is kept.
 
     Parameters
     ----------
-    place : Path
-        Folder of the three files.
+    path : Path, str or None
+        Folder of the three files. None: the folder in the data folder that has the name of the archive.
     file_name : str
         With {} in place of the split.
     archive : Archive
@@ -43,6 +45,7 @@ def read_pairs(place: Path, file_name: str, archive: Archive, null: bool = True)
     BadInput
         A file is missing, or a line is malformed (file and line are named).
     """
+    place = Path(path) if path is not None else data_folder() / archive.name
     splits = {}
     for split in SPLITS:
         file = place / file_name.format(split)

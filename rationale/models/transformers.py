@@ -9,7 +9,6 @@ Source: De Cao et al. 2020, sec. 4.2 and its released code. The package transfor
 """
 
 import functools
-import hashlib
 import importlib.util
 import inspect
 import os
@@ -25,7 +24,7 @@ from torch.overrides import TorchFunctionMode
 
 from rationale.data.batches import Batch
 from rationale.data.hub import hub_or_cache
-from rationale.digests import recorded, revision_read
+from rationale.digests import recorded, revision_read, sha256
 from rationale.errors import BadInput, optional
 
 MINILM = "minilm"  # all-MiniLM-L6-v2 from an installed package: 6 layers, 384 units, no download at run time
@@ -68,8 +67,7 @@ def _check_weights(path: Path, setting: str) -> None:
     """Refuse a file of weights that is not the published one, as it comes from a package that others built."""
     if not path.is_file():
         raise BadInput(f"{setting}: {path} is missing; install {PACKAGE} again")
-    with path.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    digest = sha256(path)
     if digest != WEIGHTS:
         raise BadInput(f"{setting}: {path} has the sha256 {digest}, accepted is {WEIGHTS}; install {PACKAGE} again")
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from rationale.data.archives import MADE_HERE, Archive
 from rationale.data.corpus import Corpus
-from rationale.data.example import Example, data_folder
+from rationale.data.example import Example
 from rationale.data.snli_format import LABELS, check_pairs, read_pairs
 
 
@@ -21,8 +21,7 @@ def read_nli_small(path: Path | str | None = None, null: bool = True) -> dict[st
     null : bool
         Put `NULL` before both sentences.
     """
-    place = Path(path) if path is not None else data_folder() / "nli_small"
-    return read_pairs(place, "{}.jsonl.xz", ARCHIVE, null)
+    return read_pairs(path, "{}.jsonl.xz", ARCHIVE, null)
 
 
 ARCHIVE = Archive(

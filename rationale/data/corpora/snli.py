@@ -7,7 +7,7 @@ from pathlib import Path
 
 from rationale.data.archives import Archive, Download
 from rationale.data.corpus import Corpus
-from rationale.data.example import Example, data_folder
+from rationale.data.example import Example
 from rationale.data.snli_format import LABELS, check_pairs, read_pairs
 
 
@@ -21,8 +21,7 @@ def read_snli(path: Path | str | None = None, null: bool = True) -> dict[str, li
     null : bool
         Put `NULL` before both sentences.
     """
-    place = Path(path) if path is not None else data_folder() / "snli"
-    return read_pairs(place, "snli_1.0_{}.jsonl", ARCHIVE, null)
+    return read_pairs(path, "snli_1.0_{}.jsonl", ARCHIVE, null)
 
 
 ARCHIVE = Archive(

@@ -14,7 +14,7 @@ from pathlib import Path
 from sys import intern
 from typing import Any
 
-from rationale.data.corpus import SPLITS
+from rationale.data.corpus import SPLITS, in_turn
 from rationale.data.example import Example, filled
 from rationale.data.own.eraser import Annotation, Documents, is_eraser, read_annotations, require_documents
 from rationale.data.own.labels import STAND_IN, read_labels, spelled
@@ -470,14 +470,7 @@ def _order(split_of: Sequence[str], classes: Sequence[Any] | None) -> dict[str, 
         order[split].append(i)
     if classes is None:
         return order
-    for split, numbers in order.items():
-        seen: dict[Any, int] = defaultdict(int)
-        turns = []
-        for i in numbers:
-            turns.append((seen[classes[i]], classes[i], i))
-            seen[classes[i]] += 1
-        order[split] = [i for _, _, i in sorted(turns)]
-    return order
+    return {split: in_turn(numbers, lambda i: classes[i]) for split, numbers in order.items()}
 
 
 def _notes_of_split(missing: list[str], split_of: list[str], copies: int, seed: int, is_classes: bool) -> list[str]:
