@@ -19,6 +19,7 @@ def made(*masses: tuple[float, float, float]) -> SimpleNamespace:
     zero, interior, one = (torch.tensor(column) for column in zip(*masses, strict=True))
     return SimpleNamespace(
         prob_zero=zero, prob_interior=interior, prob_one=one,
+        prob_nonzero=interior + one,
         log_prob_nonzero=(interior + one).log(),
         base_mean=torch.full_like(zero, BASE_MEAN),
         conditional_mean=torch.full_like(zero, CONDITIONAL_MEAN), mean=torch.full_like(zero, MEAN),
