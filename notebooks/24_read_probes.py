@@ -19,8 +19,7 @@
 # attribution for each *layer* tells you more than one for the input.
 #
 # **You need** `41_diffmask`, and runs of `14_train_probes` (`make sweep SWEEP=probes_toy`). If you leave `runs`
-# empty, we read the committed results and show committed pictures of the texts. For section 8, you also need the extra
-# `pretrained`. The page takes about twenty seconds.
+# empty, we read the committed results and show committed pictures of the texts. The page takes a few seconds.
 
 # %% tags=["parameters"]
 runs_dir: str = "outputs/14_train_probes"  # folder of the runs
@@ -28,8 +27,6 @@ runs: list[str] = []  # names of the runs; empty: the committed outputs/referenc
 num_steps: int = 50  # steps of integrals and of fits to one sentence; 50 in the authors' code for SST
 
 # %%
-import contextlib
-import io
 import re
 import textwrap
 
@@ -38,14 +35,13 @@ import pandas as pd
 import torch
 from IPython.display import display
 
-from rationale import explain, explain_classifier, figures, training
+from rationale import explain, figures, training
 from rationale.data.corpora import corpus_names
 from rationale.data.corpora.sst import LABELS
 from rationale.data.word_pieces import SEPARATORS, SPEECH, parts_of_speech, sentiments
 from rationale.explain import METHODS, PROBE_TARGETS
 from rationale.explorers.layers import explore_layers, positions_near_answer
 from rationale.explorers.rows import explore_saved_layers
-from rationale.models.transformers import import_transformers
 from rationale.runs import by_text, claims, committed, compare, differences, results_folder, root, saved, validated
 from rationale.runs.exports import Exports
 from rationale.runs.probed import answer_kept, digits_of, load_probed, told_by_lines
@@ -1050,92 +1046,6 @@ explore_saved_layers(committed.reference_folder())
 
 # %% tags=["interactive"]
 explore_layers([root() / p.runs_dir / name for name in p.runs])
-
-# %% [markdown]
-# ## 8. Explain a classifier of your own
-#
-# So far, we have probed models that `14_train_probes` had trained. You may have a text classifier of your own, which you
-# have fine-tuned with the library transformers. With `rationale.explain_classifier` you train a probe for it. This needs
-# texts such as those that the classifier is for, but it needs no labels.
-#
-# To see whether the probe is right, we need a classifier of which we know the words that decide. So we make up reviews.
-# Each has one or two words of praise or of blame, and all its other words are drawn at random. On these reviews we train
-# a very small DistilBERT, and save it in a folder.
-
-# %%
-PRAISE, BLAME = "wonderful funny charming moving".split(), "dull awful clumsy tedious".split()
-OTHERS = "a the film plot it was of with scenes music story my".split()
-draw = np.random.default_rng(1)
-
-
-def made_up(is_good):
-    words = draw.choice(OTHERS, draw.integers(4, 10)).tolist()
-    for word in draw.choice(PRAISE if is_good else BLAME, draw.integers(1, 3), replace=False):
-        words.insert(draw.integers(len(words) + 1), str(word))
-    return " ".join(words)
-
-
-is_good = draw.integers(2, size=400)
-made = [made_up(one) for one in is_good]
-transformers, own = import_transformers(), folder / "classifier"
-pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *OTHERS, *PRAISE, *BLAME]
-tokenizer = transformers.BertTokenizerFast(vocab={piece: number for number, piece in enumerate(pieces)})
-config = transformers.DistilBertConfig(
-    vocab_size=len(pieces), dim=16, n_layers=2, n_heads=2, hidden_dim=32, max_position_embeddings=32,
-    id2label={0: "bad", 1: "good"}, label2id={"bad": 0, "good": 1},
-)  # fmt: skip
-torch.manual_seed(1)
-classifier = transformers.DistilBertForSequenceClassification(config)
-adam = torch.optim.Adam(classifier.parameters(), lr=5e-3)
-for _ in range(100):
-    picked = draw.integers(len(made), size=32)
-    pieces_of = tokenizer([made[i] for i in picked], padding=True, return_tensors="pt", return_token_type_ids=False)
-    adam.zero_grad()
-    classifier(**pieces_of, labels=torch.tensor(is_good[picked])).loss.backward()
-    adam.step()
-classifier.save_pretrained(own)
-tokenizer.save_pretrained(own)
-print(f"In {own.name}/ there is now: {', '.join(sorted(path.name for path in own.iterdir()))}.")
-
-# %% [markdown]
-# The next cell is all that you need for a classifier of yours. In place of a list of texts, you can give a file and the
-# name of its column, as in `explain_classifier("path/to/classifier", "reviews.csv", "outputs/my-probe", text="body")`.
-# With the third argument, the probe is saved in a folder, from which `rationale.load` loads it again.
-#
-# The probe has one gate per word, and the pieces of a word share this gate. A word is kept if its gate is open with a
-# probability above one half. All other words are replaced by one embedding. In the paper, this embedding is learned
-# together with the gates. When we tried this on such reviews, it came to mean one of the two labels, and then the
-# reviews with this label needed no word. So we fit the embedding first. With every word replaced by it, the classifier
-# gives about its mean answer. Then it stays as it is.
-
-# %%
-with contextlib.redirect_stdout(io.StringIO()):  # a line per epoch
-    mine = explain_classifier(own, made, margin=0.1, epochs=10, batch_size=16, seed=1)
-print(f"The probe {mine.cost}.")
-
-# %% [markdown]
-# This line says what the explanation costs, on texts that the probe was not trained on. You see how many words it
-# keeps, how far the answers move if all other words are masked, and how far they would move without any word. The
-# margin holds for the mean over texts, so a single answer may move by more. With `mine.costs(texts)` you can measure
-# it for each text. Now we ask the probe about new reviews. Each answer is that of the classifier to the whole text, and
-# the highlighted words are those that the probe keeps.
-
-# %%
-new = [made_up(one) for one in (0, 1) * 20]
-answers = mine(new)
-display(mine(new[:4]))
-
-# %% tags=["check"]
-gates = [(word in PRAISE + BLAME, z) for answer in answers for word, z in zip(answer.tokens, answer.z, strict=True)]
-of_deciding, of_others = (np.mean([z for decides, z in gates if decides == wanted]) for wanted in (True, False))
-print(f"The probe keeps {of_deciding:.0%} of the words of praise and blame, and {of_others:.0%} of all other words.")
-assert mine.holds_margin, "on texts that were held out, the answers move by less than the margin"
-assert of_deciding > 0.8 and of_others < 0.1, "the probe keeps the words that decide, and hardly any other"
-
-# %% [markdown]
-# The probe has found the words that decide, although nobody told it any label. (If a review has two words of praise,
-# one of them may suffice for the answer, and then the probe may drop the other.) Read such an explanation with care.
-# It tells you which words the classifier can do without, and not that its answer is right.
 
 # %% [markdown]
 # ## Summary

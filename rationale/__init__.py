@@ -8,16 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from rationale.runs.explained import ExplainedClassifier
     from rationale.runs.saved import SavedRun
 
 __version__ = "0.1.0"
-__all__ = ["__version__", "explain_classifier", "fit", "load"]
+__all__ = ["__version__", "fit", "load"]
 
 
-def load(run: str | Path) -> "SavedRun | ExplainedClassifier":
+def load(run: str | Path) -> "SavedRun":
     """The model of a finished run, in evaluation mode, ready to read new text.
 
     Parameters
@@ -31,8 +28,7 @@ def load(run: str | Path) -> "SavedRun | ExplainedClassifier":
         Called with a list of texts, it gives an `Answer` (rationale/runs/answer.py) for each: label, probability and
         rationale. `to_html(answers)` makes a page of them, `with_labels(answers, labels)` compares them with labels,
         and `export(path)` writes a file for services without torch. `model`, `vocabulary`, `parameters`, `labels` and
-        `notes` are its attributes. From the folder of `explain_classifier`, you get an `ExplainedClassifier`, which
-        answers likewise.
+        `notes` are its attributes.
 
     Raises
     ------
@@ -47,9 +43,9 @@ def load(run: str | Path) -> "SavedRun | ExplainedClassifier":
     `model.safetensors` is needed. With `SHA256SUMS` beside it, a damaged file is refused, and with `notes.json`, the
     notes of `fit` are there. A pretrained encoder is built from its own checkpoint, which has to be there, too.
     """
-    from rationale.runs.explained import load_any  # most of the package: imported when it is asked for
+    from rationale.runs.saved import load_run  # most of the package: imported when it is asked for
 
-    return load_any(run)
+    return load_run(run)
 
 
 def fit(
@@ -92,52 +88,3 @@ def fit(
     from rationale.runs.fit import fit as train  # most of the package: imported when it is asked for
 
     return train(data, folder, threads, quiet, **settings)
-
-
-def explain_classifier(
-    classifier: str | Path,
-    data: "str | Path | Sequence[str]",
-    folder: str | Path | None = None,
-    threads: int = 1,
-    **settings: Any,
-) -> "ExplainedClassifier":
-    """Train a probe of a text classifier of your own, which shows for any text the words that its answer needs.
-
-    The probe is that of DiffMask (`notebooks/41_diffmask.py`), with one gate per word. It is trained once, on texts
-    without labels, and then it explains a new text in one pass. The classifier itself does not change.
-
-    Parameters
-    ----------
-    classifier
-        A folder or a name on the hub from which `AutoModelForSequenceClassification` and `AutoTokenizer` of the package
-        transformers load a fine-tuned classifier, for example BERT, RoBERTa, DistilBERT, DeBERTa or MiniLM.
-    data
-        Texts such as those that the classifier is for: a file (.csv, .tsv, .jsonl, .parquet), a folder of train, dev
-        and test files, `hub:owner/name` of a data set, or a list of texts. A tenth of the texts of a single file is
-        held out for the choice of the epoch, and another tenth for the measurement of what the probe costs.
-    folder
-        Where the probe is saved, for `rationale.load`. It also keeps the place of the classifier and a digest of its
-        files, but no copy. As with `fit`, a finished probe is loaded, and an interrupted one is continued. None: the
-        probe is only returned.
-    threads : int >= 1
-        Computing threads. Another number of threads gives slightly different weights.
-    settings
-        `text`, the column of the texts; `margin`, by how many nats the answers may move on average if all words but the
-        kept ones are masked; and `epochs`, `learning_rate`, `batch_size`, `seed` and the other fields of
-        `rationale.training.settings.classifier.ClassifierProbeSettings`.
-
-    Returns
-    -------
-    ExplainedClassifier
-        Called with a list of texts, it gives an `Answer` for each: the classifier's label and probability, and as
-        `rationale` the words that are kept. `costs(texts)` measures for each text what masking the others costs, and
-        `cost` is the mean over held-out texts, in words. `to_html(answers)` makes a page.
-
-    Raises
-    ------
-    BadInput
-        A setting, a file, a row or the classifier cannot be used; the message is one line that says what is accepted.
-    """
-    from rationale.runs.explain_classifier import explain_classifier as train  # imported when it is asked for
-
-    return train(classifier, data, folder, threads, **settings)

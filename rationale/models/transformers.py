@@ -124,7 +124,7 @@ def load_any_encoder(
     """
     place = place_of(name, setting)
     try:
-        with reachable(place):
+        with _reachable(place):
             encoder, tokenizer = _loaded(place, kind, attention_dropout)
     except BadInput:
         raise
@@ -133,7 +133,7 @@ def load_any_encoder(
     if Path(place).is_dir():
         recorded(Path(place))
     else:
-        revision_read(name, revision_of(name))
+        revision_read(name, _revision(name))
     return encoder, tokenizer
 
 
@@ -166,7 +166,7 @@ def _in_float32(part: Any) -> Any:
     return part.float() if isinstance(part, Tensor) and part.is_floating_point() else part
 
 
-def reachable(place: str) -> AbstractContextManager[None]:
+def _reachable(place: str) -> AbstractContextManager[None]:
     """For the name of an encoder on the hub: loading it takes no long time if there is no network."""
     return nullcontext() if Path(place).is_dir() else hub_or_cache(place, "config.json")
 
@@ -186,7 +186,7 @@ def _loaded(place: str, kind: str, attention_dropout: bool) -> tuple[Any, Any]:
     return encoder, tokenizer
 
 
-def revision_of(name: str) -> str | None:
+def _revision(name: str) -> str | None:
     """The commit of an encoder of the hub that has just been loaded: the name of its folder in the cache, if any."""
     path = optional("huggingface_hub", "encoders of the hub", "pretrained").try_to_load_from_cache(name, "config.json")
     return Path(path).parent.name if isinstance(path, str) else None
@@ -197,7 +197,7 @@ def load_tokenizer(name: str, setting: str = "pretrained") -> Any:
     """The tokenizer of an encoder; the parameters and the errors are those of `load_any_encoder`."""
     try:
         place = place_of(name, setting)
-        with reachable(place):
+        with _reachable(place):
             return import_transformers().AutoTokenizer.from_pretrained(place, use_fast=True)
     except BadInput:
         raise

@@ -91,7 +91,7 @@ def fit(
         raise BadInput(f"quiet: {excerpt(quiet)}; accepted: True or False")
     for name in settings.keys() & OwnTextSettings.elsewhere.keys():
         raise BadInput(f"fit: {name}: {OwnTextSettings.elsewhere[name]}")
-    given = {name: plain_value(value) for name, value in settings.items()}
+    given = {name: _plain(value) for name, value in settings.items()}
     p = OwnTextSettings.checked({"corpus": os.fspath(data)} | given, "fit: ")
     choose_device(p.device)
     require_words(p)
@@ -101,7 +101,7 @@ def fit(
     if not isinstance(folder, str | os.PathLike):
         raise BadInput(f"folder: {excerpt(folder)} is no path; accepted: a folder")
     folder = Path(folder)
-    with in_use(folder):
+    with _in_use(folder):
         state, there = state_of(folder)
         match state:
             case FolderState.FINISHED:
@@ -121,7 +121,7 @@ def fit(
 
 
 @contextlib.contextmanager
-def in_use(folder: Path) -> Iterator[None]:
+def _in_use(folder: Path) -> Iterator[None]:
     """Make a folder, and lock it while the block runs: two calls would replace each other's files.
 
     Any number of calls may load the finished run of a folder at the same time.
@@ -179,7 +179,7 @@ def _refuse_other_settings(folder: Path, p: OwnTextSettings) -> None:
         raise BadInput(f"folder: {shown(folder)} {what}; accepted: another folder, or the old file put back")
 
 
-def plain_value(value: Any) -> Any:
+def _plain(value: Any) -> Any:
     """A value as a parameter file gives it: the number that one of numpy stands for, and a path as text."""
     if isinstance(value, np.generic):
         return value.item()

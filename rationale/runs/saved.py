@@ -58,11 +58,9 @@ if TYPE_CHECKING:
 CLASS_WEIGHTS = "head.class_weights"  # in model.safetensors, if the classes had weights in training
 FORMAT = 2  # of model.safetensors; files of format 1 do not record their format, and can still be loaded
 NOTES = "notes.json"
-OF_CLASSIFIER = "classifier"  # the task of a probe of a classifier of one's own, see `explained`
 OTHERS = {  # tasks whose models cannot predict from new texts: a description of their runs
     "generation": "an encoder-decoder, whose generated texts are in generations.jsonl",
     "probing": "a run that probed a model, whose attributions are in attributions.jsonl",
-    OF_CLASSIFIER: "a probe of a classifier, which answers in Python: rationale.load(folder)(texts)",
 }
 # By task, for models that predict from new texts: a module and a name in it. They are imported only on request, so that
 # a run depends only on the code of its own task (see `fingerprint`).

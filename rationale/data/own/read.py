@@ -143,7 +143,7 @@ def read_own(p: Any) -> OwnTexts:
     BadInput
         A file or a row cannot be used; the message names the file, the row and the column.
     """
-    with in_one_line(p):
+    with _in_one_line(p):
         return _read(p, TOKENISERS[p.tokeniser])
 
 
@@ -159,10 +159,10 @@ def require_texts(p: Any) -> None:
     p : parameters
         As for `read_own`.
     """
-    with in_one_line(p):
+    with _in_one_line(p):
         place = Path(p.corpus)
         if not (is_on_hub(p.corpus) or is_saved(place) or is_eraser(place)):
-            for _, table in tables_of(p)[0]:
+            for _, table in _tables(p)[0]:
                 table.require(_columns(p))
             if _bytes_of(place) <= MOST_BYTES:
                 try:
@@ -183,7 +183,7 @@ def _unsplit(text: str) -> list[str]:
 
 
 @contextmanager
-def in_one_line(p: Any) -> Iterator[None]:
+def _in_one_line(p: Any) -> Iterator[None]:
     """Turn an error of the file system into one line with the name of the corpus."""
     try:
         if not is_on_hub(p.corpus):
@@ -198,7 +198,7 @@ def _read(p: Any, split: Split) -> OwnTexts:
     if is_eraser(place):
         parts = _read_eraser(place, p, words)
     else:
-        tables, notes = tables_of(p)
+        tables, notes = _tables(p)
         parts = [_read_table(*part, p, words, split) for part in tables]
         notes += _notes_of_skipped(parts) + _note_of_missing(parts) + _note_of_tags(parts) + _note_of_clauses(words)
     empty = next((part for part in parts if not part.cells), None)
@@ -224,7 +224,7 @@ def _columns(p: Any) -> dict[str, str]:
     return {name: column for name, column in names.items() if column or name in ("text", "label")}
 
 
-def tables_of(p: Any) -> tuple[list[tuple[str, Table]], list[str]]:
+def _tables(p: Any) -> tuple[list[tuple[str, Table]], list[str]]:
     """(split, table) of a file, a folder or a data set, and notes about splits that are left out.
 
     A file alone is training data, of which the other splits are made.
@@ -284,7 +284,7 @@ def texts_as_written(p: Any, own: OwnTexts, split: str, count: int) -> list[str]
     found = [" ".join(example.tokens) for example in own.splits[split][:count]]
     if is_eraser(Path(p.corpus)):
         return found
-    tables, wanted = [table for _, table in tables_of(p)[0]], defaultdict[int, dict[int, int]](dict)
+    tables, wanted = [table for _, table in _tables(p)[0]], defaultdict[int, dict[int, int]](dict)
     for i, (file, row) in enumerate(zip(*(part[: len(found)] for part in own.origins[split]), strict=True)):
         wanted[file][row] = i
     for file, places in wanted.items():
@@ -307,7 +307,7 @@ def texts_in_rows(p: Any, rows: Mapping[str, Collection[int]]) -> Iterator[tuple
     rows : name of a file -> numbers of its rows
     """
     columns = {name: column for name, column in _columns(p).items() if name in ("text", "second")}
-    for _, table in tables_of(p)[0]:
+    for _, table in _tables(p)[0]:
         wanted = rows.get(Path(table.place).name, ())
         yield from (tuple(cells) for number, cells in table.rows(columns) if number in wanted)
 
@@ -342,18 +342,13 @@ def _read_table(name: str, table: Table, p: Any, words: dict[str, int], split: S
         if second is not None:
             tokens, second = (NULL, *tokens), (NULL, *second)
         part.add(number, tokens, label, marks, second)
-    refuse_rows(table, bad)
-    return part
-
-
-def refuse_rows(table: Table, bad: Sequence[tuple[int, str]]) -> None:
-    """Raise an error about bad rows, (number, what is wrong) each, if there are any: it names the first one."""
     if bad:
         number, message = bad[0]
         others = ", ".join(str(number) for number, _ in bad[1:4])
         several = f"{len(bad) - 1:,} more bad rows, such as {others}" if len(bad) > 2 else f"{others} is bad as well"
         more = f" ({several})" if len(bad) > 1 else ""
         raise BadInput(f"{table.where(number)}{message}{more}")
+    return part
 
 
 def _label(cell: Any, names: list[str] | None, column: str) -> str:
