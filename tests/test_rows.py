@@ -116,6 +116,7 @@ def own_run(folder, seed=1, **changes):
     marked.to_csv(table, index=False)  # the first word of each text
     rationale.fit(table, folder=run, rationale="rationale", **small, **changes)
     (run / "environment.txt").write_text("notebook: 17_train_own_texts\ncommit: 0123456789abcdef\n")
+    (run / "SHA256SUMS").unlink()  # of the record that was written over
     written = yaml.safe_load((run / "params.yaml").read_text()) | {"corpus": "synthetic", "num_train": 96}
     (run / "params.yaml").write_text(yaml.safe_dump(written))
     return run
