@@ -32,8 +32,8 @@ class Head(nn.Module):
     higher_is_better : bool
         Of the score.
     class_weights : [C] or None
-        Factors of the loss of a text, by its class, of the dtype and on the device of the head. They belong to
-        training: they are no buffer, so no saved model has them.
+        Factors of the loss of a text, by its class, of the dtype and on the device of the head. They are no buffer,
+        because a model needs none to answer; a saved run keeps those of its training in a tensor of their own.
 
     Parameters
     ----------
