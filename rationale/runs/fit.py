@@ -192,10 +192,10 @@ def _fit(p: OwnTextSettings, folder: Path, threads: int, quiet: bool, is_kept: b
     remove_drafts(folder)  # of a call that was killed
     torch.set_num_threads(threads)  # another number of threads adds numbers in another order
     try:
-        with _notes_kept(quiet) as notes:
+        with _notes_kept(quiet) as notes, random_state_kept(choose_device(p.device)):
             if is_kept:
                 _record_environment(folder, p, threads)
-            with reading() as files, random_state_kept(choose_device(p.device)):
+            with reading() as files:
                 texts = read_extraction(p)
                 result = train_extractor(p, texts.splits, texts.head, texts.num_outputs, folder)
             save_own(folder, result, p, texts, _baseline(texts, p.class_weight))

@@ -1,5 +1,6 @@
 """Blocks that draw random numbers, and change none of those that are drawn after them."""
 
+import random
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -8,7 +9,9 @@ import torch
 
 @contextmanager
 def random_state_kept(device: torch.device | None = None) -> Iterator[None]:
-    """On exit, the generators of torch are in the state in which they were, whatever was drawn or seeded in the block.
+    """On exit, the generators of torch and Python are in the state in which they were, whatever the block drew or seeded.
+
+    We draw nothing from Python's generator, but libraries do when they are imported.
 
     Parameters
     ----------
@@ -17,5 +20,9 @@ def random_state_kept(device: torch.device | None = None) -> Iterator[None]:
     """
     on_gpu = device is not None and device.type == "cuda"
     gpus = range(torch.cuda.device_count()) if on_gpu or torch.cuda.is_initialized() else ()
-    with torch.random.fork_rng(devices=gpus):
-        yield
+    before = random.getstate()
+    try:
+        with torch.random.fork_rng(devices=gpus):
+            yield
+    finally:
+        random.setstate(before)
