@@ -319,25 +319,29 @@ def compute(run: SavedRun, texts: Sequence[Sides], most_texts: int = MOST_TEXTS)
     most_texts : int
         The most texts that share a batch; see `answer.batched`.
     """
-    with_words(run, (side for text in texts for side in text))  # once, as the table of all words is written anew
+    # Once for all batches, as the table of all words is written anew.
+    model, vocabulary = with_words(run, (side for text in texts for side in text))
+    model = in_evaluation_mode(model)
     rows: list[Row | None] = [None] * len(texts)
     asked, lengths = [i for i, (first, _) in enumerate(texts) if first], [sum(map(len, text)) for text in texts]
     for batch in batched(asked, lengths, most_texts=most_texts):
-        for i, row in zip(batch, _compute_batch(run, [texts[i] for i in batch]), strict=True):
+        computed = _compute_batch(model, vocabulary, [texts[i] for i in batch], run.of_pairs)
+        for i, row in zip(batch, computed, strict=True):
             rows[i] = row
     return rows
 
 
-def _compute_batch(run: SavedRun, texts: Sequence[Sides]) -> Iterator[Row]:
+def _compute_batch(
+    model: "RationaleModel[Any]", vocabulary: Vocabulary, texts: Sequence[Sides], of_pairs: bool
+) -> Iterator[Row]:
     """The gates and the prediction of each text of one batch; every text has words."""
-    model, vocabulary = with_words(run, (side for text in texts for side in text))
     device = model.vectors.device
-    if run.of_pairs:
+    if of_pairs:
         batch = encode_pairs(texts, vocabulary, device)
     else:
         batch = encode([first for first, _ in texts], vocabulary, device)
     with torch.no_grad():
-        output = in_evaluation_mode(model)(batch.tokens, batch.mask)
+        output = model(batch.tokens, batch.mask)
     z, mask, prediction = output.z.cpu(), batch.mask.cpu(), output.prediction.cpu()
     for i, (first, second) in enumerate(texts):
         yield Row(first, second, z[i][mask[i]], prediction[i], tuple(vocabulary.unknown((*first, *second))))

@@ -49,7 +49,7 @@ class EpochRecorder:
         gates: dict[str, Any] = {name: [None] * len(self.texts.examples) for name in names}
         for batch in self.texts.in_order():
             output = self.model(batch.tokens, batch.mask)
-            is_open = (output.z != 0).double() if output.gates is None else output.gates.log_prob_nonzero.exp()
+            is_open = (output.z != 0).double() if output.gates is None else output.gates.prob_nonzero
             answers = self.model.head.answer(output.prediction.cpu())
             for i, row in enumerate(batch.rows.tolist()):
                 real = batch.mask[i]

@@ -52,7 +52,7 @@ def evaluate_extractor(model: RationaleModel, batches: Batches, objective: Ratio
             output = model(batch.tokens, batch.mask)
             score = model.head.score(output.prediction, batch.target)
             task = model.head.loss(output.prediction, batch.target)
-            chosen = (output.z != 0).to(task.dtype) if output.gates is None else output.gates.log_prob_nonzero.exp()
+            chosen = (output.z != 0).to(task.dtype) if output.gates is None else output.gates.prob_nonzero
             rate = expected_selection(chosen, batch.mask)
             rows.append(torch.stack([score, task, rate], 1))
             losses.append(objective.loss(output, batch, model.head).loss * len(task))

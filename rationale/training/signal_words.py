@@ -155,7 +155,7 @@ def norm_of(gates: GateDistribution, norm: str) -> Tensor:
         If the norm is not one of `NORMS`.
     """
     if norm == "L0":
-        return gates.log_prob_nonzero.exp().mean()
+        return gates.prob_nonzero.mean()
     if norm == "L1":
         return gates.mean.mean()
     if norm == "L2":

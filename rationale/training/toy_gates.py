@@ -250,9 +250,9 @@ def hold_cost(cost: float, margin: float, damped: bool, num_steps: int) -> list[
         else:
             multiplier = min(200.0, max(0.0, multiplier + 0.01 * gap.item()))
         optimiser.zero_grad()
-        (gate.log_prob_nonzero.exp() + (multiplier + damped * 10 * max(0.0, average)) * gap).backward()
+        (gate.prob_nonzero + (multiplier + damped * 10 * max(0.0, average)) * gap).backward()
         optimiser.step()
-        kept.append(gate.log_prob_nonzero.exp().item())
+        kept.append(gate.prob_nonzero.item())
     return kept
 
 
@@ -282,7 +282,7 @@ class TwoWords:
 
     def _switches(self, after_zero: HardConcrete, after_some: HardConcrete) -> float:
         """The sum of the two products, for the second gate after z = 0 and after z != 0."""
-        opens = self.first.prob_zero * after_zero.log_prob_nonzero.exp()
+        opens = self.first.prob_zero * after_zero.prob_nonzero
         return (opens + (1 - self.first.prob_zero) * after_some.prob_zero).mean().item()
 
     def _after_both(self, omega: float, log_u: Tensor) -> float:
