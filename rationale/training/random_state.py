@@ -9,7 +9,7 @@ import torch
 
 @contextmanager
 def random_state_kept(device: torch.device | None = None) -> Iterator[None]:
-    """On exit, the generators of torch and Python are in the state in which they were, whatever the block drew or seeded.
+    """On exit, the generators of torch and Python are in the state in which they were, whatever was drawn or seeded.
 
     We draw nothing from Python's generator, but libraries do when they are imported.
 
