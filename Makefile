@@ -3,12 +3,15 @@
 PYTHON ?= python3
 BIN    := .venv/bin/
 RUN    := $(BIN)python -m rationale.runs
+unexport PYTHONDONTWRITEBYTECODE# with it, each of the processes that the tests start would compile all that it imports
 CORES  ?= 2
 PINS    = .venv/pins.txt# constraints.txt without the hashes, with which pip would refuse to install this folder
 NAME_IT = import os, re, sys; stem = os.path.splitext(os.path.basename(os.environ.get("DATA", "").rstrip("/")))[0]; \
 	print(re.sub(r"[^\w.+]+", "-", " ".join([stem or "made-up", *(item for item in sys.argv[1:] if item[0] != "-")]).replace("=", "")).strip("-"))
-# --no-compile: a module is compiled when it is first imported, and of 22,000 installed ones most never are
-PIP     = $(BIN)python -m pip install --quiet --no-compile $(PIP_FLAGS)
+# A module is compiled when it is first imported, and of 22,000 installed ones most never are. Where Python may not write
+# what it compiles, as in many containers, all are compiled here, once, for whoever calls .venv/bin/python without make.
+LAZILY  = $(if $(PYTHONDONTWRITEBYTECODE),,--no-compile)
+PIP     = $(BIN)python -m pip install --quiet $(LAZILY) $(PIP_FLAGS)
 INSTALL = $(PIP) --constraint $(PINS) --editable
 
 help:        ## list the targets
@@ -42,8 +45,8 @@ test: setup  ## lint, floors, types, and the tests that take minutes: every note
 		OMP_NUM_THREADS=1 $(BIN)python -m pytest -n $(CORES); tests=$$?; \
 		wait $$types; types=$$?; cat $$report; rm $$report; exit $$((tests ? tests : types))
 
-test-slow: setup ## the tests that `make test` leaves out: notebooks that train in kernels, student editions, Snakemake, timings
-	OMP_NUM_THREADS=1 $(BIN)python -m pytest -n $(CORES) --dist loadfile -m slow
+test-slow: setup ## one or two of each kind of test that takes long: notebooks in kernels, Snakemake, kills, exports
+	OMP_NUM_THREADS=1 $(BIN)python -m pytest -n $(CORES) -m slow
 
 test-gpu: setup ## the tests that a GPU can fail: one line where there is none
 	$(BIN)python -m pytest -m gpu tests/test_gpu.py tests/test_mappings.py tests/test_notebooks_on_a_gpu.py
@@ -51,16 +54,13 @@ test-gpu: setup ## the tests that a GPU can fail: one line where there is none
 bench-gpu: setup ## a GPU beside the CPU: training steps, graphs, bfloat16, memory; one line where there is none
 	$(BIN)python -m tests.benchmarks.gpu --json outputs/reference/bench_gpu.json
 
-test-kills: setup ## training notebooks, killed at forty random moments each: a quarter of an hour or more
-	OMP_NUM_THREADS=1 $(BIN)python -m pytest -n $(CORES) -m kills
-
-test-kernels: setup ## the other notebooks in kernels
-	OMP_NUM_THREADS=1 $(BIN)python -m pytest -n $(CORES) -m kernels
+test-deep: setup ## all others of these kinds, and the book: an hour or two
+	OMP_NUM_THREADS=1 $(BIN)python -m pytest -n $(CORES) --dist loadfile -m deep
 
 fuzz: setup  ## 500 fresh random damages of each file format, and 1,500 of a parameter file: others each time
-	FUZZ=1 OMP_NUM_THREADS=1 $(BIN)python -m pytest -n $(CORES) -m slow tests/test_damage.py -k random
+	FUZZ=1 OMP_NUM_THREADS=1 $(BIN)python -m pytest -n $(CORES) -m deep tests/test_damage.py -k random
 
-test-all: test test-slow test-kernels test-kills fuzz test-browser ## every test there is
+test-all: test test-slow test-deep fuzz test-browser ## every test there is
 
 test-browser: .venv/browser .venv/explore ## notebooks and explorers in JupyterLab, with mouse and keyboard (needs chromium)
 	$(BIN)python -m pytest -m browser
@@ -130,4 +130,4 @@ audit: .venv/lock ## known vulnerabilities of the packages in constraints.txt
 clean:       ## remove .venv and caches; outputs/ stays
 	rm -rf .venv .snakemake .pytest_cache .ruff_cache .mypy_cache .hypothesis *.egg-info build
 
-.PHONY: help setup demo test test-slow test-gpu bench-gpu test-kernels test-kills test-all test-browser lab explore run own twins sweep book handout slides bench speed reference lock audit clean
+.PHONY: help setup demo test test-slow test-gpu bench-gpu test-deep test-all test-browser lab explore run own twins sweep book handout slides bench speed reference lock audit clean

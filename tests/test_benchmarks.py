@@ -228,7 +228,7 @@ def test_predictions_are_timed_as_the_command_gives_them_with_their_memory(no_da
         assert one["seconds"] > 0.1 and 20 < one["peak_mib"] < 4000, "Python and torch take some of both"
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 def test_answers_are_timed_cold_and_warm_in_torch_and_onnxruntime_with_and_without_selection(
     no_data, monkeypatch, tmp_path
 ):
@@ -332,7 +332,7 @@ def test_an_import_is_timed_in_a_process_of_its_own():
         bench_start.fresh_import("pass", "no_such_module")
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 def test_cold_starts_are_timed():
     groups = bench_start.cases(number=5, **TINY)
     taken = {name: way() for name, way in groups["cold starts"].items()}
@@ -386,7 +386,7 @@ def test_the_seconds_of_a_run_add_up(tmp_path):
     }  # fmt: skip
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 @pytest.mark.parametrize("way", [(None,), (1,), (1, True)], ids=["commands", "pool", "snakemake"])
 def test_a_sweep_is_timed(way):
     if True in way[1:]:
@@ -396,7 +396,7 @@ def test_a_sweep_is_timed(way):
     assert found["wall"] == pytest.approx(found["overhead"] + sum(found[name] for name in found if "in cells" in name))
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 @pytest.mark.data
 def test_a_run_of_sst_is_timed():
     small = smoke_items(notebook_path("12_train_sst"))

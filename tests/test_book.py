@@ -86,7 +86,7 @@ def links(page: Path, words: str) -> set[str]:
     return set(re.findall(rf'<a class="mention" href="([^"]*)">{words}</a>', shown))
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 def test_the_book_stands_in_the_order_of_the_readme(site: Path) -> None:
     found = re.findall(r'<a href="(\d\d_\w+)\.html" class="md-nav__link', (site / "index.html").read_text())
     assert found == ["02_second", "01_first"]
@@ -103,13 +103,13 @@ def test_a_page_that_has_moved_leads_to_a_notebook_that_is_there() -> None:
     assert set(RENAMED.values()) <= there and not set(RENAMED) & there
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 def test_the_old_address_of_a_page_leads_to_the_new_one(site: Path) -> None:
     page = (site / "00_before.html").read_text()
     assert page.count('href="01_first.html"') == 1 and "url=01_first.html" in page
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 def test_mentions_of_an_equation_lead_to_it_from_prose_code_and_docstrings(site: Path) -> None:
     first = (site / "01_first.html").read_text()
     for label in ("K1", "H2"):
@@ -137,7 +137,7 @@ def test_a_comma_behind_a_long_formula_belongs_to_it(tmp_path: Path) -> None:
     assert (tmp_path / "page.html").read_text() == f"<article>{short}, {long[:-9]},{long[-9:]} {long} and</article>"
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 def test_no_link_is_dead_and_nothing_is_loaded_from_outside(site: Path) -> None:
     assert not broken(site)
     planted = site / "planted.html"
@@ -156,7 +156,7 @@ def test_no_link_is_dead_and_nothing_is_loaded_from_outside(site: Path) -> None:
         planted.unlink()
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 def test_every_public_name_of_the_package_is_in_the_reference(site: Path) -> None:
     for module in modules():
         page = (site / "package" / f"{module}.html").read_text()
@@ -165,7 +165,7 @@ def test_every_public_name_of_the_package_is_in_the_reference(site: Path) -> Non
     assert "rationale.distributions.rectified.HardKuma" in public_names("rationale.distributions.rectified")
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 def test_figures_are_shown_solutions_folded_and_sliders_explained(site: Path) -> None:
     page = (site / "01_first.html").read_text().split("<article")[1]
     assert 'alt="says &quot;why&quot;"' in page and "&lt;Figure&gt;" not in page
@@ -188,7 +188,7 @@ def without_folded(page: str) -> str:
     return re.sub(r"<[^>]+>", "", page)
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 def test_a_page_reads_as_prose_and_pictures_and_ends_with_its_exercises(site: Path) -> None:
     page = (site / "01_first.html").read_text().split("<article")[1].split("</article")[0]
     summaries = re.findall(r'<details class="code">\s*<summary>(.*?)</summary>', page)
@@ -216,7 +216,7 @@ def test_exercises_in_a_section_of_their_own_are_not_pointed_at_and_the_section_
     assert "Here belongs [exercise 1]" in page and "#for-exercise-1" in page
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 def test_a_page_can_be_downloaded_as_a_notebook(site: Path) -> None:
     page = (site / "01_first.html").read_text()
     links = re.findall(r'download="01_first.ipynb" href="data:application/x-ipynb\+json;base64,([^"]+)"', page)
@@ -231,7 +231,7 @@ def test_a_page_can_be_downloaded_as_a_notebook(site: Path) -> None:
     assert hidden[0] == "x = 0 + 1" and hidden[-1] == "assert x == 1" and len(hidden) == 3, "answers are collapsed"
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 def test_a_page_contains_the_explorers_that_need_no_kernel(site: Path) -> None:
     page = (site / "01_first.html").read_text()
     assert EXPLORER.as_html() in page, "nothing on the way to the page changes the module, its state or the script"

@@ -17,6 +17,7 @@ from rationale.runs import RunFailed, claims, committed, compare, notebook_path,
 from rationale.runs.cells import defaults, notebook_settings
 from rationale.runs.parameters import modernised, resolve
 from rationale.runs.yaml_files import as_override
+from tests.depth import slow_or_deep
 from tests.forked import run_forked
 from tests.in_process import NOT_CHECKED, run_cells
 from tests.smoke import smoke_items, smoke_parameters
@@ -251,7 +252,7 @@ class TallGate(HardKumaGate):
         return super().forward(self.under(features))
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 @pytest.mark.data
 def test_an_own_gate_of_another_size_is_trained_on_sst(tmp_path, monkeypatch):
     monkeypatch.setitem(GATES, "tall", TallGate)
@@ -339,9 +340,8 @@ READERS = {"10": ["21", "32"], "11": ["21", "32"], "12": ["22", "31"], "13": ["2
            "16": ["26"]}  # fmt: skip
 
 
-@pytest.mark.slow
 @pytest.mark.data
-@pytest.mark.parametrize("notebook", OWN_RUNS)
+@pytest.mark.parametrize("notebook", slow_or_deep(OWN_RUNS, ["13_train_nli"]))
 def test_own_runs_of_odd_settings_are_trained_read_and_compared(notebook, tmp_path):
     wrong, names = [], [f"own{number}" for number in range(len(OWN_RUNS[notebook]))]
     commands = [(notebook, smoke_items(notebook_path(notebook), **changes), name)

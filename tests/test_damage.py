@@ -1,6 +1,6 @@
 """Damaged data and parameter files: a reader refuses them in one line that names the file, or reads what they say.
 
-The formats, the damages and what can be asked of a reader are in tests/damage.py. `make test-slow` tries 500 more
+The formats, the damages and what can be asked of a reader are in tests/damage.py. `make test-deep` tries 500 more
 damages per format, the same ones each time; `make fuzz` tries others.
 """
 
@@ -59,7 +59,7 @@ def test_a_damaged_file_is_refused_or_read_as_it_stands(tmp_path):
         tried(tmp_path / str(i), name, list(DAMAGES)[i % 6 :: 6])
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 @pytest.mark.parametrize("name", FORMATS)
 def test_every_damage_of_every_format_is_refused_or_read_as_it_stands(tmp_path, name):
     outcomes = tried(tmp_path, name, list(DAMAGES))
@@ -121,7 +121,7 @@ def test_random_damage_is_refused_or_read_as_it_stands(tmp_path):
         fuzzed(tmp_path / name, name, 5, derandomize=True)
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 @pytest.mark.parametrize("name", FORMATS)
 def test_much_random_damage_is_refused_or_read_as_it_stands(tmp_path, name):
     fuzzed(tmp_path, name, 500, derandomize=not FRESH)
@@ -202,7 +202,7 @@ def test_a_damaged_parameter_file_is_refused_or_read_as_it_looks(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "num_examples", [pytest.param(30, id="some"), pytest.param(1500, id="many", marks=pytest.mark.slow)]
+    "num_examples", [pytest.param(30, id="some"), pytest.param(1500, id="many", marks=pytest.mark.deep)]
 )
 def test_random_damage_of_a_parameter_file_is_refused_or_read_as_it_looks(tmp_path, num_examples):
     @settings(FUZZING, max_examples=num_examples, derandomize=num_examples < 100 or not FRESH)

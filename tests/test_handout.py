@@ -12,6 +12,7 @@ import pytest
 
 from rationale.runs import root
 from rationale.runs.exercises import TASK, check_answer, exercises, is_tagged, names_of, pack
+from tests.depth import slow_or_deep
 from tests.every import every
 from tests.forked import execute
 from tests.smoke import needed_first, smoke, smoke_parameters
@@ -271,12 +272,10 @@ def errors(notebook, path: Path, folder: Path, monkeypatch, given: dict | None =
 
 
 def executed() -> list:
-    """One test per notebook; all but one of theory and one of training are slow."""
-    quick = ("03_hardkuma", "10_first_rationale")
-    return [
-        pytest.param(case.values[0], id=case.id, marks=[*case.marks, *[pytest.mark.slow] * (case.id not in quick)])
-        for case in cases()
-    ]
+    """One test per notebook; one is quick, two are slow, and the others deep."""
+    quick = [case for case in cases() if case.id == "10_first_rationale"]
+    others = [case for case in cases() if case.id != "10_first_rationale"]
+    return [*quick, *slow_or_deep(others, ["03_hardkuma", "17_train_own_texts"])]
 
 
 @pytest.mark.parametrize("notebook", executed())

@@ -12,11 +12,12 @@ import pytest
 
 from rationale.runs import root
 from rationale.training.checkpoint import read_tensors
+from tests.depth import slow_or_deep
 from tests.forked import run_here, started
 from tests.smoke import needs_data, smoke_items
 
 TRAINING = sorted((root() / "notebooks").glob("1?_*.py"))
-KILLS = {"slow": 2, "kills": 40}  # by mark
+KILLS = 40
 MEASURED = ("seconds", "words_a_second")  # of the machine, not of the model
 
 
@@ -40,9 +41,15 @@ def results(folder: Path) -> dict:
 
 
 @pytest.mark.parametrize(
-    "kills", [pytest.param(number, marks=getattr(pytest.mark, mark)) for mark, number in KILLS.items()]
+    ("notebook", "kills"),
+    slow_or_deep(
+        [
+            *(pytest.param(path, 2, id=f"{path.stem}, twice") for path in TRAINING),
+            *(pytest.param(path, KILLS, id=path.stem) for path in TRAINING),
+        ],
+        ["10_first_rationale, twice", "17_train_own_texts, twice"],
+    ),
 )
-@pytest.mark.parametrize("notebook", TRAINING, ids=lambda path: path.stem)
 def test_a_run_that_is_killed_at_random_moments_ends_as_if_it_had_not_been(notebook, kills, tmp_path):
     if needs_data(notebook) and not os.environ.get("RATIONALE_DATA"):
         pytest.skip("needs the real data; set RATIONALE_DATA to its folder")

@@ -273,7 +273,7 @@ def test_export_keeps_the_values_for_rows_of_any_number_and_length(name):
         torch.testing.assert_close(program(scores, there), module(scores, there), atol=1e-6, rtol=0)
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 @pytest.mark.parametrize("name", EVERY)
 def test_compiled_in_one_graph_values_and_gradients_stay(name):
     torch._dynamo.reset()  # which compiles one function at most eight times per process

@@ -1,7 +1,7 @@
 """Every notebook runs from top to bottom, through the project's own runner, with small parameters.
 
-`make test` executes it without a kernel (see tests/forked.py), `make test-slow` in a kernel too if it trains or has
-sliders, and `make test-all` each of them.
+`make test` executes it without a kernel (see tests/forked.py), `make test-slow` executes one that trains and one that
+has sliders in a kernel too, and `make test-all` each of them.
 """
 
 import json
@@ -13,6 +13,7 @@ import pytest
 from rationale.errors import BadInput
 from rationale.runs import RunFailed, notebook_path, root
 from rationale.runs.saved import load_run, read_metrics
+from tests.depth import slow_or_deep
 from tests.forked import run_forked, run_warm
 from tests.own_files import rated, reviews, write_eraser, write_table
 from tests.smoke import NOTEBOOKS, needs_data, small, smoke, smoke_items
@@ -43,24 +44,7 @@ def test_notebook_runs_with_its_smoke_parameters(notebook: Path, outputs: Path) 
     assert not missing_from(folder), f"{folder} lacks {missing_from(folder)}"
 
 
-def cases_in_kernels() -> list:
-    """The same tests: slow for notebooks that train or have sliders, and for the others only in `make test-all`."""
-    return [
-        pytest.param(
-            *case.values,
-            id=case.id,
-            marks=[*case.marks, pytest.mark.slow if needs_a_kernel(case.values[0]) else pytest.mark.kernels],
-        )
-        for case in cases()
-    ]
-
-
-def needs_a_kernel(notebook: Path) -> bool:
-    """Whether a run of a notebook in a kernel can leave anything else than one without."""
-    return notebook.stem.startswith("1") or '"interactive"' in notebook.read_text()
-
-
-@pytest.mark.parametrize("notebook", cases_in_kernels())
+@pytest.mark.parametrize("notebook", slow_or_deep(cases(), ["04_explore_shapes", "10_first_rationale"]))
 def test_notebook_runs_in_a_kernel_and_if_it_trains_it_leaves_the_same(notebook: Path, outputs: Path) -> None:
     try:
         kernel = smoke(notebook, outputs / "warm", run_warm)

@@ -20,13 +20,13 @@ def cases() -> list:
 
     To the package transformers, what is on the `meta` device has no numbers: it needs a real GPU.
     """
-    kinds = {"pretended": pytest.mark.slow, "real": pytest.mark.gpu}
     found = []
     for notebook in NOTEBOOKS:
         given = {"device": "auto"} if "device" in defaults(notebook) else {}
         if given or notebook.stem == "41_diffmask":
             marks = [pytest.mark.data] if needs_data(notebook) else []
-            for kind, mark in kinds.items():
+            pretended = pytest.mark.slow if notebook.stem == "17_train_own_texts" else pytest.mark.deep
+            for kind, mark in {"pretended": pretended, "real": pytest.mark.gpu}.items():
                 found.append(pytest.param(notebook, kind, given, id=f"{notebook.stem}, {kind}", marks=[mark, *marks]))
         if notebook.stem == "17_train_own_texts":
             changes, name = {"encoder": "transformer", "model": "bernoulli"}, f"{notebook.stem}, transformer"

@@ -22,6 +22,7 @@ from rationale.files import lock_file
 from rationale.runs import RunFailed, __main__, run
 from rationale.runs import folder as folder_module
 from rationale.runs.folder import WorkFolder
+from tests.depth import slow_or_deep
 from tests.forked import plain_page, run_forked, run_here, started
 from tests.hostile import HEADER
 
@@ -324,8 +325,7 @@ ENDINGS = {  # a cell, the exit code of the run and what is said
 }
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("cell", ENDINGS)
+@pytest.mark.parametrize("cell", slow_or_deep(ENDINGS, ["os.environ.clear()", "exit()"]))
 def test_a_cell_that_does_something_odd_fails_the_run_or_costs_nothing(cell, notebook, tmp_path, capfd):
     code, said = ENDINGS[cell]
     assert __main__.main([str(notebook(cell)), "--outputs", str(tmp_path / "outputs")]) == code

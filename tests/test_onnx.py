@@ -23,11 +23,11 @@ from rationale.runs import onnx_reader, predict, to_onnx
 from rationale.runs.onnx_reader import load
 from rationale.runs.saved import save_run
 from rationale.training.extraction import Result
+from tests.depth import slow_or_deep
 
 onnxruntime = pytest.importorskip("onnxruntime")
 pytest.importorskip("onnxscript")
 
-SLOW = pytest.mark.slow  # an export of a transformer takes ten seconds
 WORDS = "a film , funny quiet dull ! it is n't good . ( oddly ) isn't".split()
 LONG = "a quiet film , oddly funny ! " * 9
 TEXTS = [
@@ -134,8 +134,7 @@ FORMS = [
 ]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("form", FORMS, ids=str)
+@pytest.mark.parametrize("form", slow_or_deep(FORMS, [str(FORMS[0]), str(FORMS[3])]))
 def test_every_gate_rule_and_pool_can_be_exported(tmp_path, form):
     p = parameters(dropout=0.0)
     vars(p).update({"budget": 1.0, "threshold": 0.5, "pool": "final"} | form)
@@ -144,7 +143,7 @@ def test_every_gate_rule_and_pool_can_be_exported(tmp_path, form):
     assert_both_forms_agree(run, exported(run, tmp_path))
 
 
-@pytest.mark.parametrize("name", [name if name == "bert" else pytest.param(name, marks=SLOW) for name in CONFIGS])
+@pytest.mark.parametrize("name", slow_or_deep(CONFIGS, ["bert"]))
 def test_every_architecture_of_transformers_can_be_exported(folders, tmp_path, name):  # noqa: F811
     run = saved(tmp_path, settings(folders[name]))
     own = assert_both_forms_agree(run, exported(run, tmp_path))
@@ -161,15 +160,14 @@ PRETRAINED_FORMS = [
 ]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("form", PRETRAINED_FORMS, ids=str)
+@pytest.mark.parametrize("form", slow_or_deep(PRETRAINED_FORMS, []))
 def test_a_transformer_can_be_exported_in_every_form(folders, tmp_path, form):  # noqa: F811
     form = {name: str(folders["bert"]) if value == "FOLDER" else value for name, value in form.items()}
     run = saved(tmp_path, settings(folders["bert"], **form))
     assert_both_forms_agree(run, exported(run, tmp_path))
 
 
-KINDS = ["lstm", pytest.param("bert", marks=SLOW)]
+KINDS = ["lstm", pytest.param("bert", marks=pytest.mark.deep)]  # an export of a transformer takes ten seconds
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -16,6 +16,7 @@ from rationale.runs.pool import Pool, change
 from rationale.runs.sweeping import status
 from rationale.runs.sweeps import Planned, read_sweep
 from rationale.training.checkpoint import read_tensors
+from tests.depth import slow_or_deep
 from tests.forked import run_warm, started
 from tests.playground import Playground, is_alive, sweep_started, tree_of, wait_until
 from tests.smoke import needed_first, smoke, smoke_items
@@ -225,7 +226,7 @@ def test_a_kernel_of_the_pool_is_like_any_other(tmp_path, monkeypatch):
     assert all(len(set(numbers)) == 3 for numbers in zip(*drawn, strict=True)), "not seeded, so different"
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 def test_a_kernel_that_imports_while_the_runner_checks_is_like_any_other(tmp_path):
     notebook = tmp_path / "facts.py"
     notebook.write_text(FACTS)
@@ -235,9 +236,12 @@ def test_a_kernel_that_imports_while_the_runner_checks_is_like_any_other(tmp_pat
     assert outputs_of(alone) == outputs_of(tmp_path / "out" / "facts" / "x")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
-    "name", ["03_hardkuma", "10_first_rationale", pytest.param("13_train_nli", marks=pytest.mark.data), "32_reviews"]
+    "name",
+    slow_or_deep(
+        ["03_hardkuma", "10_first_rationale", pytest.param("13_train_nli", marks=pytest.mark.data), "32_reviews"],
+        ["10_first_rationale"],
+    ),
 )
 def test_a_run_of_the_pool_leaves_what_a_run_by_itself_leaves(name, outputs, tmp_path):
     notebook = notebook_path(name)
@@ -285,7 +289,7 @@ def test_a_kernel_that_was_killed_is_told_with_its_memory(play):
     assert status(sweep.runs["c"], out).state == "failed"
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 def test_the_server_that_was_killed_is_started_again(play):
     play.params("a", "vectors: wait")
     out = play.folder / "outputs"

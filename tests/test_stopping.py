@@ -236,7 +236,7 @@ def test_only_own_texts_stop_by_themselves_and_a_minimum_alone_has_no_effect():
     assert ExtractionSettings.checked({"min_epochs": 5, "stop_after": 3}).min_epochs == 5
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 @pytest.mark.parametrize("name", [pytest.param("13_train_nli", marks=pytest.mark.data), "14_train_probes"])
 def test_other_training_notebooks_say_and_save_it_too(name, outputs):
     notebook = notebook_path(name)

@@ -31,11 +31,13 @@ from rationale.runs.sweeping import Status, line, status
 from rationale.runs.sweeps import Planned, read_sweep
 from rationale.sweeps import main
 from tests import slurm_stand_in
+from tests.depth import slow_or_deep
 from tests.forked import run_forked
 from tests.playground import TRAIN, Playground, is_alive, require_installed, sweep_started, tree_of, wait_until
 from tests.smoke import NOTEBOOKS, needed_first, small, smoke_items, smoke_parameters
 
 RUN = "notebook: train\nruns: [{run: a.yaml,"  # what a mistake may follow
+WAYS = slow_or_deep([pytest.param([], id="pool"), pytest.param(["--snakemake"], id="snakemake")], ["pool"])
 
 
 @pytest.fixture
@@ -374,8 +376,7 @@ def test_estimates_of_memory_exceed_what_was_measured_and_grow_with_the_sizes(tm
     assert megabytes("17_train_own_texts", "encoder=owner/tiny") > megabytes("17_train_own_texts"), "a transformer"
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("way", [[], ["--snakemake"]], ids=["pool", "snakemake"])
+@pytest.mark.parametrize("way", WAYS)
 def test_a_sweep_shows_its_runs_and_the_last_lines_of_one_that_failed(play, way):
     play.params("c", "vectors: fail")
     path = play.sweep("notebook: train\nruns: [c.yaml, a.yaml]\nthen: compare\n")
@@ -447,7 +448,7 @@ def test_a_sweep_killed_twice_ends_like_undisturbed_runs(tmp_path):
             assert same, f"{name}: {file} differs from that of a run that was not disturbed"
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 def test_an_interruption_ends_snakemake_and_all_of_its_runs(play):
     play.params("a", "vectors: wait")
     path, outputs = play.sweep("notebook: train\nruns: [a.yaml]\n"), play.folder / "outputs"
@@ -461,7 +462,7 @@ def test_an_interruption_ends_snakemake_and_all_of_its_runs(play):
     assert status(read_sweep(path, outputs).runs["a"], outputs).state == "unfinished"
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 def test_a_sweep_survives_kill_9_and_does_only_what_is_left(play):
     play.params("b", "vectors: wait")
     play.sweep("notebook: train\nruns: [a.yaml, b.yaml]\n")
@@ -712,8 +713,7 @@ def test_a_sweep_does_not_replace_runs_of_another_file_of_the_same_name(play, ca
     assert "same.partial: an unfinished run with other parameters" in capsys.readouterr().err
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("way", [[], ["--snakemake"]], ids=["pool", "snakemake"])
+@pytest.mark.parametrize("way", WAYS)
 def test_a_sweep_with_replace_replaces_the_runs_of_another_file(play, way):
     (one, two), out = two_files_of_one_name(play), play.folder / "outputs"
     folder = finished_run(one, out)

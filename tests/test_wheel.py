@@ -45,7 +45,7 @@ def test_the_distributions_need_torch_alone():
     assert result.stdout.startswith("0.5365")
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 def test_the_wheel_is_built_and_imports_in_a_new_environment(tmp_path):
     """The new environment sees torch of this one through a path file, and nothing else of the repository."""
     source = tmp_path / "source"  # a copy, because setuptools leaves files beside what it builds
