@@ -421,12 +421,13 @@ def test_the_version_is_the_same_wherever_it_stands() -> None:
     assert f"## {rationale.__version__}" in (root() / "CHANGELOG.md").read_text(encoding="utf-8")
 
 
-@every([None, "1"])
+@pytest.mark.parametrize("given", [None, "1"])
 def test_libraries_are_compiled_once_where_python_may_not_write_what_it_compiles(tmp_path, given):
     """Without compiled files, an import of the package takes 18 seconds instead of 7, in each process anew."""
     for name in ("Makefile", "pyproject.toml", "constraints.txt"):
         shutil.copy(root() / name, tmp_path)
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    of_others = ("PYTHONDONTWRITEBYTECODE", "MAKEFLAGS", "MAKELEVEL", "MFLAGS")
+    environment = {name: value for name, value in os.environ.items() if name not in of_others}
     environment |= {"PYTHONDONTWRITEBYTECODE": given} if given else {}
     command = ["make", "--dry-run", "setup", f"PYTHON={sys.executable}"]
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True)
