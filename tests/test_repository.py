@@ -14,6 +14,7 @@ from itertools import chain
 from pathlib import Path
 
 import jupytext
+import pytest
 import yaml
 from jupytext.config import load_jupytext_config
 from packaging.requirements import Requirement
