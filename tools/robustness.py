@@ -26,7 +26,7 @@ INTRODUCTION = """\
 On this page you see how we have tried to break this project, and what must happen in each case. In every row we want no
 traceback, no result that is wrong without a message, and no lost file. If you find a way that is not listed, please add
 it to the tests. `python -m tools.robustness` writes this page from their data, and a test fails if the page is not up
-to date. The tests marked (slow) are part of `make test-all`.
+to date. What is marked (deep) is tried in `make test-all`, and a part of it in each `make test` or `make test-slow`.
 
 """
 ONE_LINE = "refused in one line that names the file"
@@ -58,8 +58,8 @@ def rows() -> list[Row]:
         for program, lines in hostile.COMMANDS.items()
     ]
     return [
-        Row(f"data files of {formats} formats", f"{ways} each, and 500 at random (slow)", reads, "test_damage"),
-        Row("parameter files", f"{ways}, and 1,500 at random (slow)", reads, "test_damage"),
+        Row(f"data files of {formats} formats", f"{ways} each, and 500 at random (deep)", reads, "test_damage"),
+        Row("parameter files", f"{ways}, and 1,500 at random (deep)", reads, "test_damage"),
         Row("mistakes in parameters", f"{mistakes}", "one line with file and line", "test_params"),
         *commands,
         Row("values of RATIONALE_DATA", f"{len(hostile.PATHS)}", "one line, or a folder without data", "test_hostile"),
@@ -78,7 +78,7 @@ def rows() -> list[Row]:
         Row("kills of a training loop", f"{len(training.MOMENTS)} chosen moments",
             "the results of an undisturbed run, bit for bit", "test_training"),
         Row(f"kills of {len(test_kills.TRAINING)} training notebooks",
-            " and ".join(f"{number} ({mark})" for mark, number in test_kills.KILLS.items()) + " random moments each",
+            f"{test_kills.KILLS} random moments each (deep)",
             "the results of an undisturbed run, and no file is left over", "test_kills"),
         Row("kills while a run is published", "each rename and each removal",
             "the old run or the new one is whole, files of others are kept", "test_damaged_checkpoints"),
@@ -93,7 +93,7 @@ def rows() -> list[Row]:
             "nothing is published, and the run fails with a line", "test_odd_places"),
         Row("a clock that goes backwards, files from the future, a missing HOME, a link in place of the outputs, "
             "several processes of one run", "one each", "the usual results", "test_odd_places"),
-        Row("cells that end their kernel, print escape codes, fail with 1 MB, ...", f"{len(places.ENDINGS)} (slow)",
+        Row("cells that end their kernel, print escape codes, fail with 1 MB, ...", f"{len(places.ENDINGS)} (deep)",
             "the run fails with a line, or is not harmed", "test_odd_places"),
         Row("tables and folders of your own: " + names(own_files.BAD_FILES), f"{len(own_files.BAD_FILES)}",
             "refused in one line that names the file and the row", "test_own"),
