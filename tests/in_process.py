@@ -11,6 +11,7 @@ from typing import Any
 import jupytext
 import pytest
 
+from rationale import figures
 from rationale.runs import notebook_path
 
 PICTURES = {"figure", "interactive"}
@@ -56,6 +57,7 @@ def run_cells(
 
     (folder / "figures").mkdir(parents=True, exist_ok=True)
     patch.setenv("RATIONALE_RUN_DIR", str(folder))
+    patch.setattr(figures, "FORMATS", figures.FORMATS[:1])  # PDF and PNG take most of the time of a page
     kept = [] if displayed is None else displayed
     patch.setattr(IPython.display, "display", lambda *objects, **__: kept.extend(objects))
     bound: dict[str, Any] = {"__name__": "notebook"}

@@ -169,6 +169,7 @@ def test_the_lengths_written_down_are_those_of_the_treebank():
     assert tuple(lengths.bincount()[1:].tolist()) == bench_training.LENGTHS
 
 
+@pytest.mark.deep
 def test_every_way_of_a_training_step_runs(no_data):
     groups = bench_training.cases(number=30, steps=2, **TINY)
     pretrained = [group for group in groups if "MiniLM" in group]
@@ -220,6 +221,7 @@ def test_files_are_read_in_three_ways_and_the_cache_of_the_user_in_none(no_data,
     assert not (tmp_path / "own").exists()
 
 
+@pytest.mark.deep
 def test_predictions_are_timed_as_the_command_gives_them_with_their_memory(no_data):
     (way,) = bench_predict.cases(numbers=(3, 5), **TINY).values()
     found = way()

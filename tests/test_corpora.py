@@ -17,6 +17,8 @@ from rationale.data.tokenise import TOKENISERS, split_text
 from rationale.errors import BadInput
 
 NAMES = corpus_names()
+READ = [name for name in NAMES if find_corpus(name).tasks]
+LARGE = ("hotels", "imdb")
 OWN = '''"""Texts of one's own: a class, a tab, the text."""
 
 from rationale.data.corpus import Corpus
@@ -193,7 +195,7 @@ def read(corpus: Corpus) -> dict[str, list[Example]]:
 
 
 @pytest.mark.data
-@pytest.mark.parametrize("name", [name for name in NAMES if find_corpus(name).tasks])
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.deep] * (name in LARGE)) for name in READ])
 def test_texts_are_split_into_the_tokens_that_the_tokeniser_of_the_corpus_gives(name):
     corpus = find_corpus(name)
     if corpus.archive and not corpus.archive.files(data_folder()):

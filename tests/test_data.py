@@ -494,6 +494,7 @@ def test_vectors_without_a_word_of_the_data_are_refused(vectors_folder):
         build_vocabulary(SPLITS, "small")
 
 
+@pytest.mark.deep
 @pytest.mark.data
 def test_the_vectors_cover_the_treebank(treebank):
     tokens = [token.lower() for examples in treebank.values() for e in examples for token in e.tokens]

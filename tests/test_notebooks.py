@@ -82,6 +82,7 @@ def untimed(metrics: dict) -> dict:
     }
 
 
+@pytest.mark.slow
 def test_a_run_that_explains_only_some_texts_is_read_too(tmp_path: Path) -> None:
     notebook, reader = notebook_path("14_train_probes"), notebook_path("24_read_probes")
     try:
@@ -103,7 +104,7 @@ def test_reviews_are_learned_by_every_model_of_the_sweeps(model: str, outputs: P
         pytest.fail(f"{model}: {error}", pytrace=False)
 
 
-@pytest.mark.parametrize("kind", ["scores", "pairs"])
+@pytest.mark.parametrize("kind", [pytest.param("scores", marks=pytest.mark.slow), "pairs"])
 def test_files_of_ones_own_are_learned_in_a_notebook(kind: str, outputs: Path, tmp_path: Path) -> None:
     if kind == "scores":
         pytest.importorskip("sklearn")
@@ -148,6 +149,7 @@ def test_reviews_of_ones_own_are_learned_and_read(kind: str, outputs: Path, tmp_
     assert (folder / "splits.csv").is_file()
 
 
+@pytest.mark.slow
 @pytest.mark.data
 def test_reviews_without_gold_rationales_are_learned_too(outputs: Path) -> None:
     notebook = notebook_path("11_train_reviews")
@@ -158,6 +160,7 @@ def test_reviews_without_gold_rationales_are_learned_too(outputs: Path) -> None:
         pytest.fail(f"hotels: {error}", pytrace=False)
 
 
+@pytest.mark.slow
 @pytest.mark.data
 def test_runs_whose_rationales_are_not_judged_are_read_too(tmp_path: Path) -> None:
     notebook = notebook_path("12_train_sst")

@@ -100,6 +100,7 @@ def test_the_command_writes_twins_below_outputs(tmp_path, monkeypatch, capsys):
 # --- runs
 
 
+@pytest.mark.slow
 def test_a_run_by_papermill_has_a_folder_that_every_reader_accepts(tmp_path, alone):
     [written] = write_twins([FIRST], tmp_path)
     folder = tmp_path / "my run"

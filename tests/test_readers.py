@@ -411,6 +411,7 @@ def test_unknown_aspects_and_numbers_of_hotels_are_refused(arguments, what):
     refused(lambda: hotels.read_hotels(**arguments), what)
 
 
+@pytest.mark.deep
 @pytest.mark.data
 def test_the_hotels_have_their_published_counts_and_the_reader_its_own(monkeypatch):
     needs("hotels")
@@ -685,6 +686,7 @@ def test_a_review_of_the_large_imdb_without_words_and_a_missing_split_are_refuse
     refused(lambda: imdb.read_imdb(unpacked(tmp_path / "two", files)), "dev")
 
 
+@pytest.mark.deep
 @pytest.mark.data
 def test_the_large_imdb_has_its_published_counts():
     needs("imdb")
@@ -884,6 +886,7 @@ def test_a_message_quotes_80_characters_of_a_line_of_a_megabyte(tmp_path, damage
     assert len(message) < 300 + len(str(tmp_path)), f"{len(message)} characters"
 
 
+@pytest.mark.deep
 @pytest.mark.data
 def test_captions_and_mails_have_the_counts_of_their_readme():
     found = multi30k.read_captions("fr")

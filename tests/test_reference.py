@@ -397,6 +397,7 @@ def test_the_table_of_masked_transformers_has_means_over_layers_and_the_publishe
     assert table[2].startswith("| sst | inputs | 30.0° |"), "a model that is probed twice has no spread"
 
 
+@pytest.mark.slow
 def test_the_tables_of_results_are_the_ones_made_from_the_committed_results():
     page = (root() / "RESULTS.md").read_text(encoding="utf-8")
     made = readme_tables.with_tables(page, committed.read_results())

@@ -509,7 +509,10 @@ def test_half_written_drafts_of_a_killed_run_are_no_part_of_its_results(tiny):
     assert not list(folder.rglob("*.draft")) and not [name for name in read_digests(folder) if "draft" in name]
 
 
-@pytest.mark.parametrize("number, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGKILL, -9)])
+INTERRUPTIONS = [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.slow), (signal.SIGKILL, -9)]
+
+
+@pytest.mark.parametrize(("number", "code"), INTERRUPTIONS)
 def test_an_interrupted_run_continues_where_it_was(tiny, capsys, number, code):
     process = start(tiny, "vectors=slow")
     wait_for_step(process, 2)
@@ -527,6 +530,7 @@ def test_an_interrupted_run_continues_where_it_was(tiny, capsys, number, code):
     assert folders(tiny) == ["vectorsslow"]
 
 
+@pytest.mark.slow
 def test_a_second_runner_of_the_same_run_is_refused_or_waits(tiny):
     first = start(tiny, "vectors=held")
     wait_for_step(first, 2)

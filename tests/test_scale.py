@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import pytest
 import torch
 
 from rationale.data.batches import Batches, Vocabulary
@@ -45,6 +46,7 @@ def texts_file(path: Path, number: int, words: int = 200) -> Path:
     return path
 
 
+@pytest.mark.deep
 def test_a_text_takes_a_kilobyte_beyond_the_numbers_of_its_words(tmp_path):
     """Two sizes, so that what is taken once (words, modules, the table of interned words) does not count."""
 
@@ -71,6 +73,7 @@ def test_a_text_takes_a_kilobyte_beyond_the_numbers_of_its_words(tmp_path):
     assert (large - small) / 2000 < LIMIT
 
 
+@pytest.mark.deep
 def test_a_text_of_ones_own_takes_little_more_than_the_numbers_of_its_words(tmp_path):
     """What is read takes 4 bytes per word and few per text; meanwhile it takes a kilobyte beside two such numbers."""
 
@@ -115,6 +118,7 @@ def test_every_word_is_kept_once_whichever_reader_it_comes_from(name):
         assert seen.setdefault(word, word) is word, f"two objects for {word!r}"
 
 
+@pytest.mark.deep
 def test_a_sentence_of_the_treebank_takes_a_kilobyte(tmp_path):
     """With its label, the labels of its words and of its phrases; 19 words, as SST has on average."""
 

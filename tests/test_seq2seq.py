@@ -134,7 +134,7 @@ def test_the_loss_counts_the_real_words_whose_attention_is_settled():
         assert found == pytest.approx(sum(alike) / len(alike)) and least <= found <= most, (gamma, found)
 
 
-@pytest.mark.parametrize("name", ["softmax", "sparsemax"])
+@pytest.mark.parametrize("name", ["softmax", pytest.param("sparsemax", marks=pytest.mark.deep)])
 def test_it_learns_to_reverse(name):
     torch.manual_seed(1)
     words, generator = ["</s>", *"abcde"], torch.Generator().manual_seed(0)

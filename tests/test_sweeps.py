@@ -393,7 +393,7 @@ def test_a_sweep_shows_its_runs_and_the_last_lines_of_one_that_failed(play, way)
     assert play.begun() == ["c"] and (play.folder / "outputs" / "compare" / "s" / "run.ipynb").is_file()
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 def test_a_sweep_killed_twice_ends_like_undisturbed_runs(tmp_path):
     path, outputs = tmp_path / "mine.yaml", tmp_path / "out"
     path.write_text("""
@@ -484,7 +484,7 @@ def test_a_sweep_survives_kill_9_and_does_only_what_is_left(play):
     assert play.begun() == ["b"] and play.finished() == ["a", "b"]
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 def test_the_slurm_profile_runs_a_sweep_with_a_stand_in_for_slurm(play, monkeypatch):
     require_installed("snakemake_executor_plugin_slurm", "batch,slurm")
     for name, value in slurm_stand_in.install(play.folder / "slurm").items():
@@ -510,6 +510,7 @@ def test_every_sweep_of_the_repository_is_valid():
         assert read_sweep(path.stem).runs
 
 
+@pytest.mark.slow
 def test_a_sweep_makes_its_committed_runs_unless_the_wanted_ones_are_asked_for_too():
     made = sweeps.committed_runs()
     left_out = 0
@@ -613,6 +614,7 @@ def parameters_of_committed_runs() -> dict[str, dict]:
     return {record["run"]: modernised(record["parameters"]) for record in records}
 
 
+@pytest.mark.slow
 def test_what_a_sweep_runs_has_the_name_under_which_it_is_committed():
     planned = {}
     for path in (root() / "params" / "sweeps").glob("*.yaml"):

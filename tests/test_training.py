@@ -195,6 +195,7 @@ save_run(folder, small.train(folder, epochs=epochs), p)
 """
 
 
+@pytest.mark.slow
 def test_a_killed_runner_ends_with_the_metrics_and_weights_of_an_unbroken_run(tmp_path):
     notebook = tmp_path / "small.py"
     notebook.write_text(NOTEBOOK.format(tests=str(Path(__file__).parent)))

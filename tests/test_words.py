@@ -41,6 +41,7 @@ def cells_of(table: str) -> list[str]:
     return [cell for cell in cells if not re.search(r"\w=\w", cell) and cell not in HEADS]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("notebook", PAGES)
 def test_a_page_holds_what_it_says_of_the_committed_results_in_words_and_sentences(
     notebook, tmp_path, monkeypatch, capsys
