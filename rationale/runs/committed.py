@@ -289,7 +289,13 @@ FREE = {"seed", "vectors", "model", "selection", "sparsity", "embedding_size", *
 
 def read_runs() -> pd.DataFrame:
     """The parameters of all committed runs: one row per run (its name is the index), one column per parameter."""
-    records = json.loads((reference_folder() / "runs.json").read_text(encoding="utf-8"))
+    path = reference_folder() / "runs.json"
+    return _read_runs(path, changed_at(path)).copy()
+
+
+@cache  # a page asks dozens of times
+def _read_runs(path: Path, _: float) -> pd.DataFrame:
+    records = json.loads(path.read_text(encoding="utf-8"))
     names = [record["run"] for record in records]
     return pd.DataFrame([modernised(record["parameters"]) for record in records], index=names)
 
@@ -399,6 +405,7 @@ def search_rows(results: pd.DataFrame) -> pd.DataFrame:
     return part.drop_duplicates([*KIND, "settings", "seed", "split", "metric"])
 
 
+@cache  # few lines come again in many rows
 def _own_settings(method: str, line: str) -> str:
     """The settings of a run without those that this method does not use."""
     used = {"margin": METHODS[method].needs_margin, "multiplier_init": METHODS[method].needs_multiplier}

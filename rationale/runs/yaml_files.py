@@ -3,6 +3,7 @@
 import math
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from rationale.settings import did_you_mean
 PLAIN_DECIMAL = r"[-+]?(0|[1-9]\d*|\d*\.\d+([eE][-+]?\d+)?|\d+\.([eE][-+]?\d+)?)"
 LONGEST_NUMBER = 400  # characters; the largest float64 has 309 digits
 LONGEST_FILE = 10_000_000  # characters; reading /dev/zero would never end
+SHORT = 10_000  # characters; the nodes of such a text are kept in memory
 DEEPEST = 20  # lists and mappings inside each other
 
 
@@ -28,7 +30,7 @@ def read_override(item: str) -> tuple[str, str, Any]:
     name, text = item.split("=", 1)
     where = "command line: "
     try:
-        node = yaml.compose(text, Loader=_Loader)
+        node = _composed(text)
     except (yaml.YAMLError, RecursionError):
         raise BadInput(f"{where}{name}: {excerpt(text)} cannot be read as a YAML value") from None
     if node is None or _is_empty(node):
@@ -65,7 +67,7 @@ def read_file(file: str | Path) -> list[tuple[str, str, Any]]:
             text = opened.read(LONGEST_FILE + 1)
         if len(text) > LONGEST_FILE:
             raise BadInput(f"{name}: longer than {LONGEST_FILE:,} characters, give a file with lines `key: value`")
-        root = yaml.compose(text, Loader=_Loader)
+        root = _composed(text)
     except FileNotFoundError:
         siblings = [shown(p) for p in path.parent.glob("*.yaml")] if path.parent.is_dir() else []
         raise BadInput(f"{name}: no such file{did_you_mean(name, siblings)}") from None
@@ -103,8 +105,18 @@ def lines_of(file: str | Path) -> dict[tuple[str | int, ...], int]:
             for i, item in enumerate(node.value):
                 yield from walk(item, (*place, i), item.start_mark.line + 1)
 
-    root = yaml.compose(Path(file).read_text(encoding="utf-8-sig"), Loader=_Loader)
+    root = _composed(Path(file).read_text(encoding="utf-8-sig"))
     return dict(walk(root, (), 1)) if root else {}
+
+
+def _composed(text: str) -> yaml.Node | None:
+    """The nodes of a YAML document, which nobody changes; None if it is empty."""
+    return _composed_once(text) if len(text) < SHORT else yaml.compose(text, Loader=_Loader)
+
+
+@lru_cache(maxsize=1000)  # a sweep reads the same file once per run
+def _composed_once(text: str) -> yaml.Node | None:
+    return yaml.compose(text, Loader=_Loader)
 
 
 class _Loader(yaml.SafeLoader):

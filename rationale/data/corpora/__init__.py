@@ -53,7 +53,13 @@ def corpus_names(task: str | None = None) -> tuple[str, ...]:
     """
     if task not in (None, *TASKS):
         raise ValueError(f"task: {task!r} is unknown; accepted: {', '.join(TASKS)}")
-    names = tuple(dict.fromkeys((*_files(tuple(__path__)), *OWN_CORPORA)))
+    return _names(task, tuple(__path__), tuple((name, corpus.tasks) for name, corpus in OWN_CORPORA.items()))
+
+
+@cache  # the settings of a run ask hundreds of times
+def _names(task: str | None, folders: tuple[str, ...], own: tuple[tuple[str, tuple[str, ...]], ...]) -> tuple[str, ...]:
+    """See `corpus_names`; `own` are the names and tasks of `OWN_CORPORA`."""
+    names = tuple(dict.fromkeys((*_files(folders), *dict(own))))
     return tuple(name for name in names if task is None or task in find_corpus(name).tasks)
 
 
