@@ -126,6 +126,11 @@ def read_results(path: Path | None = None) -> pd.DataFrame:
     path = path or reference_folder() / "results.csv"
     if not path.exists():
         raise BadInput(f"{path}: no such file; `make reference` writes it from finished runs")
+    return _read_results(path, changed_at(path)).copy()
+
+
+@cache  # a page asks dozens of times
+def _read_results(path: Path, _: float) -> pd.DataFrame:
     table = pd.read_csv(path, dtype={"aspect": str, "network": str, "variant": str, "settings": str})
     if "network" not in table and "variant" in table:  # its name in older tables
         table = table.rename(columns={"variant": "network"})
