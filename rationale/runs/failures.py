@@ -35,7 +35,8 @@ def what_happened(error: Exception) -> str:
         peak = getattr(error, "peak", 0)
         used = f": it used up to {peak / 2**30:.1f} GiB" if peak else ""
         total = optional("psutil", "running a notebook", "notebooks").virtual_memory().total
-        return f"the kernel was killed; out of memory?{used} (this machine has {total / 2**30:.1f} GiB), or a cell called exit()"
+        memory = f"out of memory?{used} (this machine has {total / 2**30:.1f} GiB)"
+        return f"the kernel was killed; {memory}, or a cell called exit()"
     return "\n".join(without_middle(line) for line in text.splitlines()[-LINES:])
 
 
