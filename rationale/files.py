@@ -14,6 +14,7 @@ try:
 except ImportError:  # this system has no file locks: processes are not protected from each other
     fcntl = None  # type: ignore[assignment]
 
+DRAFT = f"{'[0-9a-f]' * 8}.draft"  # how the name of each draft ends, as a pattern of `glob`
 LEFT = 3600.0  # seconds after which a draft that does not change was left by a process that was killed
 
 
@@ -69,7 +70,7 @@ def remove_drafts(folder: Path, names: str = "*", older: float = 0.0) -> None:
     older : float, >= 0
         Only drafts that have not changed for so many seconds.
     """
-    for draft in folder.glob(f".{names}.{'[0-9a-f]' * 8}.draft"):
+    for draft in folder.glob(f".{names}.{DRAFT}"):
         with contextlib.suppress(OSError):  # another process has removed it
             if time.time() - draft.stat().st_mtime >= older:
                 draft.unlink()

@@ -619,6 +619,17 @@ def test_fit_leaves_a_folder_with_files_of_somebody_else_as_it_is(tmp_path):
     assert [file.name for file in tmp_path.iterdir()] == ["r.csv"]
 
 
+def test_fit_takes_no_file_of_somebody_else_for_a_draft_of_a_call_that_was_killed(tmp_path):
+    path, folder = write_table(tmp_path / "r.csv", reviews(60)), tmp_path / "run"
+    folder.mkdir()
+    (folder / ".speech.draft").touch()
+    with pytest.raises(BadInput, match=r"run holds .speech.draft, which no run has made; accepted: another folder"):
+        rationale.fit(path, folder, **SMALL)
+    (folder / ".speech.draft").rename(folder / ".history.csv.0123abcd.draft")
+    rationale.fit(path, folder, **(SMALL | {"epochs": 1}))
+    assert not list(folder.glob("*.draft"))
+
+
 def test_fit_begins_again_in_a_folder_in_which_it_was_stopped_before_the_first_epoch(tmp_path, monkeypatch):
     path, folder = write_table(tmp_path / "r.csv", reviews(60)), tmp_path / "run"
     monkeypatch.setattr("rationale.runs.fit.train_extractor", lambda *_: sys.exit("killed"))

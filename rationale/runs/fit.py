@@ -19,7 +19,7 @@ from rationale.data.read import Labelled, read_extraction
 from rationale.digests import changed as changed_files
 from rationale.digests import reading
 from rationale.errors import BadInput, excerpt, shown
-from rationale.files import lock_folder, remove_drafts, write_text
+from rationale.files import DRAFT, lock_folder, remove_drafts, write_text
 from rationale.progress import SHOWS_BARS
 from rationale.runs.environment import continue_record, describe_environment
 from rationale.runs.folder import NOT_OURS_TO_KEEP, write_digests
@@ -72,7 +72,7 @@ def state_of(folder: Path) -> tuple[FolderState, str]:
 
 def _is_left(path: Path) -> bool:
     """Whether a file may be in a folder in which `fit` has begun, but has not saved an epoch that can be continued."""
-    is_draft = path.name.startswith(".") and path.suffix == ".draft"
+    is_draft = path.match(f".*.{DRAFT}")
     is_ours = path.name == ENVIRONMENT and is_by_fit(path.parent)
     return is_draft or is_ours or path.name == CHECKPOINT or path.name in NOT_OURS_TO_KEEP
 
