@@ -5,6 +5,7 @@ BIN    := .venv/bin/
 RUN    := $(BIN)python -m rationale.runs
 unexport PYTHONDONTWRITEBYTECODE# with it, each of the processes that the tests start would compile all that it imports
 CORES  ?= 2
+BROWSER ?= browser
 PINS    = .venv/pins.txt# constraints.txt without the hashes, with which pip would refuse to install this folder
 NAME_IT = import os, re, sys; stem = os.path.splitext(os.path.basename(os.environ.get("DATA", "").rstrip("/")))[0]; \
 	print(re.sub(r"[^\w.+]+", "-", " ".join([stem or "made-up", *(item for item in sys.argv[1:] if item[0] != "-")]).replace("=", "")).strip("-"))
@@ -55,7 +56,7 @@ bench-gpu: setup ## a GPU beside the CPU: training steps, graphs, bfloat16, memo
 	$(BIN)python -m tests.benchmarks.gpu --json outputs/reference/bench_gpu.json
 
 test-deep: setup ## all others of these kinds, and the book: an hour or two
-	OMP_NUM_THREADS=1 $(BIN)python -m pytest -n $(CORES) --dist loadfile -m deep
+	OMP_NUM_THREADS=1 $(BIN)python -m pytest -n $(CORES) --dist loadfile -m "deep and not browser"
 
 fuzz: setup  ## 500 fresh random damages of each file format, and 1,500 of a parameter file: others each time
 	FUZZ=1 OMP_NUM_THREADS=1 $(BIN)python -m pytest -n $(CORES) -m deep tests/test_damage.py -k random
@@ -63,7 +64,7 @@ fuzz: setup  ## 500 fresh random damages of each file format, and 1,500 of a par
 test-all: test test-slow test-deep fuzz test-browser ## every test there is
 
 test-browser: .venv/browser .venv/explore ## notebooks and explorers in JupyterLab, with mouse and keyboard (needs chromium)
-	$(BIN)python -m pytest -m browser
+	$(BIN)python -m pytest -m "$(BROWSER)" $(wildcard tests/test_*browser.py)
 
 .venv/browser: .venv/ready
 	$(INSTALL) '.[browser]'

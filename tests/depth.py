@@ -1,6 +1,7 @@
 """Which tests run where: `make test` leaves out `slow` and `deep`, CI adds `slow`, `make test-all` adds `deep`.
 
-A test that has many cases and takes long has one or two of them in `slow`, and the others in `deep`.
+A test that has many cases and takes long has one or two of them in `slow`, and the others in `deep`. Of the
+tests in a browser, CI leaves out the deep ones too.
 """
 
 from collections.abc import Callable, Collection, Iterable

@@ -343,7 +343,7 @@ READERS = {"10": ["21", "32"], "11": ["21", "32"], "12": ["22", "31"], "13": ["2
 
 
 @pytest.mark.data
-@pytest.mark.parametrize("notebook", slow_or_deep(OWN_RUNS, ["13_train_nli"]))
+@pytest.mark.parametrize("notebook", slow_or_deep(OWN_RUNS, []))
 def test_own_runs_of_odd_settings_are_trained_read_and_compared(notebook, tmp_path):
     wrong, names = [], [f"own{number}" for number in range(len(OWN_RUNS[notebook]))]
     commands = [(notebook, smoke_items(notebook_path(notebook), **changes), name)

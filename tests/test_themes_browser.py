@@ -14,7 +14,7 @@ from tests.test_book import README, SECOND
 from tests.test_themes import contrast
 from tools.book.__main__ import build
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.deep]
 
 SEEN = """() => {
     const shown = [...document.querySelectorAll('svg.drawn')].filter(svg => svg.getBoundingClientRect().width > 0);
