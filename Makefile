@@ -5,7 +5,7 @@ BIN    := .venv/bin/
 RUN    := $(BIN)python -m rationale.runs
 unexport PYTHONDONTWRITEBYTECODE# with it, each of the processes that the tests start would compile all that it imports
 CORES  ?= 2
-BROWSER ?= browser
+BROWSER_TESTS ?= browser
 PINS    = .venv/pins.txt# constraints.txt without the hashes, with which pip would refuse to install this folder
 NAME_IT = import os, re, sys; stem = os.path.splitext(os.path.basename(os.environ.get("DATA", "").rstrip("/")))[0]; \
 	print(re.sub(r"[^\w.+]+", "-", " ".join([stem or "made-up", *(item for item in sys.argv[1:] if item[0] != "-")]).replace("=", "")).strip("-"))
@@ -64,7 +64,7 @@ fuzz: setup  ## 500 fresh random damages of each file format, and 1,500 of a par
 test-all: test test-slow test-deep fuzz test-browser ## every test there is
 
 test-browser: .venv/browser .venv/explore ## notebooks and explorers in JupyterLab, with mouse and keyboard (needs chromium)
-	$(BIN)python -m pytest -m "$(BROWSER)" $(wildcard tests/test_*browser.py)
+	$(BIN)python -m pytest -m "$(BROWSER_TESTS)" $(wildcard tests/test_*browser.py)
 
 .venv/browser: .venv/ready
 	$(INSTALL) '.[browser]'
