@@ -4,13 +4,13 @@ A test that has many cases and takes long has one or two of them in `slow`, and 
 tests in a browser, CI leaves out the deep ones too.
 """
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 
 import pytest
 
 
-def slow_or_deep(cases: Iterable[Any], slow: Collection[str], name: Callable[[Any], str] = str) -> list:
+def slow_or_deep(cases: Iterable[Any], slow: Collection[str]) -> list:
     """The cases as parameters of a test: those named in `slow` are slow, all others deep.
 
     A case is a value, or the `pytest.param` of one or more values, whose identifier and marks stay.
@@ -18,7 +18,7 @@ def slow_or_deep(cases: Iterable[Any], slow: Collection[str], name: Callable[[An
     found, names = [], set()
     for case in cases:
         values, given, marks = (case.values, case.id, case.marks) if hasattr(case, "marks") else ((case,), None, ())
-        identifier = given if given is not None else name(values[0])
+        identifier = given if given is not None else str(values[0])
         names.add(identifier)
         mark = pytest.mark.slow if identifier in slow else pytest.mark.deep
         found.append(pytest.param(*values, id=identifier, marks=[*marks, mark]))

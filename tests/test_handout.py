@@ -273,8 +273,9 @@ def errors(notebook, path: Path, folder: Path, monkeypatch, given: dict | None =
 
 def executed() -> list:
     """One test per notebook; one is quick, two are slow, and the others deep."""
-    quick = [case for case in cases() if case.id == "10_first_rationale"]
-    others = [case for case in cases() if case.id != "10_first_rationale"]
+    quick, others = [], []
+    for case in cases():
+        (quick if case.id == "10_first_rationale" else others).append(case)
     return [*quick, *slow_or_deep(others, ["03_hardkuma", "17_train_own_texts"])]
 
 

@@ -10,9 +10,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from rationale.runs import root
+from rationale.runs import notebook_path, root
 from rationale.training.checkpoint import read_tensors
-from tests.depth import slow_or_deep
 from tests.forked import run_here, started
 from tests.smoke import needs_data, smoke_items
 
@@ -42,13 +41,10 @@ def results(folder: Path) -> dict:
 
 @pytest.mark.parametrize(
     ("notebook", "kills"),
-    slow_or_deep(
-        [
-            *(pytest.param(path, 2, id=f"{path.stem}, twice") for path in TRAINING),
-            *(pytest.param(path, KILLS, id=path.stem) for path in TRAINING),
-        ],
-        ["10_first_rationale, twice"],
-    ),
+    [
+        pytest.param(notebook_path("10_first_rationale"), 2, id="10_first_rationale, twice", marks=pytest.mark.slow),
+        *(pytest.param(path, KILLS, id=path.stem, marks=pytest.mark.deep) for path in TRAINING),
+    ],
 )
 def test_a_run_that_is_killed_at_random_moments_ends_as_if_it_had_not_been(notebook, kills, tmp_path):
     if needs_data(notebook) and not os.environ.get("RATIONALE_DATA"):

@@ -410,7 +410,7 @@ def search_rows(results: pd.DataFrame) -> pd.DataFrame:
     return part.drop_duplicates([*KIND, "settings", "seed", "split", "metric"])
 
 
-@cache  # few lines come again in many rows
+@cache  # the same few lines come again in many rows
 def _own_settings(method: str, line: str) -> str:
     """The settings of a run without those that this method does not use."""
     used = {"margin": METHODS[method].needs_margin, "multiplier_init": METHODS[method].needs_multiplier}
