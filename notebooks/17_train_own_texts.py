@@ -164,29 +164,32 @@ if not is_own(p.corpus):
 #
 # An LSTM learns from random weights, for at most 20 epochs. For a pretrained encoder, the defaults differ.
 #
-# > (You need this box only if you want to use a pretrained encoder, with `encoder=minilm`.) A pretrained encoder is
-# > only adapted to your texts, so it has other defaults. It is trained for a few epochs with smaller steps, and the
-# > lower half of its layers stays as it is. Selector and predictor share it (`shared_encoder`). The predictor reads
-# > nearly all words at first, and the target falls to `selection` while it learns (`selection_start`; (S18) in
-# > `07_decide_and_depend`). In training there is also a second predictor, which reads every word through the same
-# > encoder (`closeness`, explained in `16_failures`). With this second predictor, MiniLM became more accurate on SST,
-# > and an epoch took nearly twice as long. The second predictor could also predict from the states of the selector, at
-# > no extra cost (`second_reads=states`). On long reviews of movies this raised the accuracy, but on reviews of hotels
-# > the rationale became a code: the number of selected words alone tells most answers (you measure this in section 5).
-# > With larger steps of the encoder (`pretrained_learning_rate=1.0e-04`), a second predictor that reads the words led
-# > to a code, too, on movies and with one of two seeds on hotels. With the smaller steps, which are the default, there
-# > was no code on movies and on hotels. But on SST, on IMDb and on made-up reviews, the number of words still told many
-# > more answers than you guess if you always take the most frequent one (see RESULTS.md). So look at *count tells* in
-# > section 5 whenever you use a pretrained encoder. If most of your texts are longer than what the encoder reads at
-# > once, the predictor even reads every word in the first epoch (`whole_text_epochs`), because it did not learn to read
-# > long reviews through gates that still choose at random.
+# > You need this box only for a pretrained encoder (`encoder=minilm`). Such an encoder is only adapted to your texts,
+# > so it has other defaults.
+# >
+# > - *Small steps.* The encoder is trained for a few epochs with small steps, and the lower half of its layers stays as
+# >   it is. Selector and predictor share it (`shared_encoder`).
+# > - *Most words at first.* The predictor reads nearly all words at first, and the target falls to `selection` while it
+# >   learns (`selection_start`; (S18) in `07_decide_and_depend`). If most of your texts are longer than what the
+# >   encoder reads at once, the predictor even reads every word in the first epoch (`whole_text_epochs`), because it
+# >   did not learn to read long reviews through gates that still choose at random.
+# > - *A second predictor.* In training there is also a second predictor, which reads every word through the same
+# >   encoder (`closeness`, explained in `16_failures`). With it, MiniLM became more accurate on SST, and an epoch took
+# >   nearly twice as long. It could also predict from the states of the selector, at no extra cost
+# >   (`second_reads=states`). On long reviews of movies this raised the accuracy, but on reviews of hotels the
+# >   rationale became a code.
+# > - *A code.* A rationale is a code if the number of its words alone tells most answers. With larger steps of
+# >   the encoder (`pretrained_learning_rate=1.0e-04`) it became a code on movies, and with one of two seeds on hotels.
+# >   With the small steps there was none on these two. But on SST, on IMDb and on made-up reviews, the number of words
+# >   told many more answers than you guess if you always take the most frequent one (see RESULTS.md). So look at *count
+# >   tells* in section 5 whenever you use a pretrained encoder.
 #
 # `python -m rationale.runs 17_train_own_texts --list` shows you the default of each setting, and which settings have
-# another default with a pretrained encoder. If the line says that the model still improves or is not known to have
-# converged, give more `epochs`. On a CPU, a transformer takes minutes for thousands of sentences, and hours for
-# thousands of long reviews. The bar tells you after a minute how long it will take. If that is too long, begin with
-# fewer texts (`num_train=1000`). If your CPU can multiply in `bfloat16`, a line of the run says so, and `bfloat16=true`
-# makes the training faster.
+# another default with a pretrained encoder. If the last line of the training says that the model still improves or is
+# not known to have converged, give more `epochs`. On a CPU, a transformer takes minutes for thousands of sentences, and
+# hours for thousands of long reviews. The bar tells you after a minute how long it will take. If that is too long,
+# begin with fewer texts (`num_train=1000`). If your CPU can multiply in `bfloat16`, a line of the run says so, and
+# `bfloat16=true` makes the training faster.
 #
 # Before the training, we fit a baseline to the same splits. It is a linear model on the TF-IDF weights of single words
 # and pairs of words. It reads whole texts, and it is fitted in seconds. If our model is clearly worse than this
@@ -399,6 +402,8 @@ else:
 
 # %% [markdown]
 # ## 6. Use it elsewhere
+#
+# A program of your own loads the model from the folder of its run, and calls it with texts.
 #
 # ```python
 # import rationale

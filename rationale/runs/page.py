@@ -51,6 +51,7 @@ math, math * { font-family: "Cambria Math", "STIX Two Math", "Latin Modern Math"
 .jp-OutputArea-output.jp-RenderedMarkdown pre { font-family: var(--jp-code-font-family); }  /* `figures.show_source` */
 .jp-OutputArea-output { overflow-x: auto; }
 .figure img { max-width: 100%; height: auto; }
+.jp-RenderedMarkdown .highlight { margin: 1em 0; }
 details { margin: .3em 0; }
 details > summary { cursor: pointer; font: .9em var(--jp-ui-font-family); color: var(--jp-ui-font-color2); }
 details.solution { border: 1px solid var(--jp-border-color1); border-radius: 4px; padding: .4em .8em; }
