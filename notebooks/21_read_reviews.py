@@ -197,14 +197,17 @@ figures.show(fig)
 # %% [markdown]
 # ## 5. The number of selected words can pass on an answer
 #
-# We constrain only the *average* rate. So a selector may leave a review empty. A predictor in mode `compact` then has
-# one fixed answer, and in mode `zero` its answer depends only on the length of the review. So the selector can pass on
-# an answer by *whether* it selects words and by *how many*, and not by the words themselves. We call this a code (eq.
-# R16 of `31_selection_rates`).
+# We constrain only the *average* rate. So a selector may select no word of a review. If unselected words are removed
+# (mode `compact`), the predictor gives the same answer to all such reviews. If they are replaced by zero vectors (mode
+# `zero`), its answer depends only on the length of the review. So the selector can pass on an answer by *whether* it
+# selects words and by *how many*, and not by the words themselves. We call this a code (eq. R16 of
+# `31_selection_rates`).
 #
 # How well can we predict the answers of the model from the number of selected words alone? We divide the reviews into
 # six groups by this number. In each group we guess the commonest answer, and count how often this is the answer of the
-# model. If the answers are scores, we compute the share of their variance that lies between the groups.
+# model. Compare this share with the share of the commonest answer of all reviews, which you would guess without the
+# number. If the answers are scores, we compute the share of their variance that lies between the groups. It is 0 if the
+# number tells nothing.
 
 # %%
 counts = np.array([z.sum().item() for z in chosen])

@@ -116,7 +116,9 @@ figures.show(fig)
 # %% [markdown]
 # ## 3. How much of each sentence?
 #
-# The constraint holds the *average* rate at its target. A single sentence $i$ may have any rate
+# The constraint holds the *average* rate at its target, so the rate of a single sentence may be far from the target.
+# Let sentence $i$ have $T_i$ words, and let $z_{it}$ be the gate of its word $t$. A word is selected if its gate is not
+# 0, so the rate of the sentence is the share of such words:
 #
 # $$r_i = \frac{1}{T_i} \sum_t \mathbb{1}[z_{it} \ne 0].$$
 #

@@ -55,10 +55,12 @@ export.show_runs()
 #   target, so the column is empty in their rows.
 # - *Corpus* names the pairs that a model was trained on. The published models were trained on the 549,367 pairs of
 #   SNLI.
-# - *Behind softmax* is the accuracy of softmax on the same corpus minus the accuracy of the row. *Its deviation* is
-#   the standard deviation of the row's accuracy over the seeds, and *network* says which settings are not the default
-#   ones. In the row *from softmax*, the gates start from softmax attention (section 4), and in the row *expected
-#   share held* the constraint has `measure: training`.
+# - *Behind softmax* is the accuracy of softmax on the same corpus minus the accuracy of the row. *Its deviation* is the
+#   standard deviation of the row's accuracy over the seeds.
+# - *Network* says which settings are not the default ones. In the row *from softmax*, the gates start from softmax
+#   attention (section 4). In the row *expected share held* the constraint has `measure: training`. In the rows *penalty
+#   0.03* and *penalty 0.05*, oscarmax has a larger penalty than usual (section 2). The model *recurrent* is a baseline
+#   that does not align words.
 # - *Source of the number*, in the table of published numbers, says which numbers we read in the paper, and which we
 #   wrote down from memory.
 #
@@ -126,10 +128,13 @@ if len(table):
 # points behind. This run was made on a GPU. We trained seed 5 once more on a CPU, with the same initial weights and
 # batches, and there it was as accurate as the other four (this run is not committed). So where a run ends may depend on
 # how its sums are rounded. A possible explanation of both unusual seeds is that many of their rows passed no gradient.
-# In the region (A9) of `40_sparse_attention` all weights of a row are equal, and by (A10) the Jacobian of a one-hot row
-# is 0. The slow seed of sparsemax opens the fewest cells. With runs of your own, you can count such rows in section 3
-# (*settled*). (Once before, with earlier code and on another CPU, the same seeds of fusedmax and oscarmax gave other
-# accuracies, and oscarmax was level with softmax. So a difference of a point between two maps tells you little.)
+# You know two kinds of such rows from `40_sparse_attention`. If the scores of a row satisfy (A9), fusedmax gives the
+# same weight to all words. If a row is one-hot, all of its weight is on one word. In both cases the Jacobian is 0
+# (A10). In a row of the first kind all cells are open, and the unusual seed of fusedmax opens the most cells. In a row
+# of the second kind one cell is open, and the slow seed of sparsemax opens the fewest cells. With runs of your own, you
+# can count the rows without a gradient in section 3 (column *settled*). (Once before, with earlier code and on another
+# CPU, the same seeds of fusedmax and oscarmax gave other accuracies, and oscarmax was level with softmax. So a
+# difference of a point between two maps tells you little.)
 #
 # A HardKuma aligner whose gates are trained from scratch is four to five points behind softmax. Bastings et al. report
 # about one point. Section 4 shows that gates which start from softmax attention are less than two points behind here.
@@ -218,11 +223,12 @@ for k, label in enumerate(LABELS):
             display(export.figure(fig, f"{label}_{name}", [f"{sources[name].parent.name}/{name}"]))
 
 # %% [markdown]
-# In Figure 3 of Niculae and Blondel, oscarmax gives the same weight to groups of words, and in our picture of it you
-# see few such groups. So is this one pair an exception? *Share grouped* is the share of the attended words that have
-# the weight of another word of their row, over all contradicted test pairs. (A row whose weights are all equal does not
-# count.) By (A4) in `40_sparse_attention`, two scores that are neighbours in order get the same weight if they differ
-# by less than the penalty $\lambda$. The paper's penalty is 0.01. We trained with two larger ones as well.
+# In Figure 3 of Niculae and Blondel, oscarmax gives the same weight to groups of words. In our picture of oscarmax you
+# see few such groups. So is the pair in our picture an exception? *Share grouped* is the share of the attended words
+# that have the weight of another word of their row, over all contradicted test pairs. (A row whose weights are all
+# equal does not count.) We compare three penalties. If you sort the scores of a row, two that follow each other get the
+# same weight if they differ by less than the penalty $\lambda$ ((A4) in `40_sparse_attention`). The paper's penalty is
+# 0.01, and we trained with two larger ones as well.
 
 # %%
 of_oscarmax = results.query("model == 'oscarmax' and split == 'test'")
@@ -250,22 +256,26 @@ if is_ours:
     assert lost[many].gt(0).all() and lost[~many].lt(0).all(), "where there are more groups, it is less accurate"
 
 # %% [markdown]
-# No, it is not. With the paper's penalty, less than a quarter of the attended words are grouped, with each seed. With
-# five times this penalty, far more are grouped with each of the three seeds, but not always most of them. With two
-# seeds it is about seven of ten words. These two open seven of ten cells, and they are less accurate than with the
-# paper's penalty. With the third seed, about three of ten words are grouped, and it is more accurate. So the penalty is
-# one reason why so few words are grouped here, and the seed is another. We do not know how far the scores of the
-# paper's model lie apart, and its figure shows a single pair.
+# No, our pair is not an exception. With the paper's penalty, less than a quarter of the attended words are grouped,
+# with each seed. With five times this penalty, far more are grouped with each of the three seeds, but not always most
+# of them. With two seeds it is about seven of ten words. These two open seven of ten cells, and they are less accurate
+# than with the paper's penalty. With the third seed, about three of ten words are grouped, and it is more accurate. So
+# the penalty is one reason why so few words are grouped here, and the seed is another. We do not know how far the
+# scores of the paper's model lie apart, and its figure shows a single pair.
 
 # %% [markdown]
 # ## 3. Words that meet nothing
 #
-# With a map, the weights of each premise word sum to 1, and all of this can go to `@@NULL@@`. With HardKuma gates, all
-# cells of a row may be closed. How often does this happen?
+# A premise word may have no counterpart in the hypothesis. Then the attention can leave it alone in one of two ways.
+# With a map, the weights of each premise word sum to 1, but all of the weight can go to `@@NULL@@`. With HardKuma
+# gates, all cells of the row can be closed. How often does this happen in your own runs? (Without `runs`, you see no
+# table here.)
 #
 # We say that a premise word *meets* a hypothesis word if their cell is open. `@@NULL@@` counts as a word on both sides,
-# so with a map each word meets at least one. The table below counts the words that a premise word meets. A row is
-# *settled* if all of its weights that are not 0 form one group. You know from (A10) in `40_sparse_attention` that a map
+# so with a map each word meets at least one. In the table below you find the share of premise words that meet none, and
+# the share that meet exactly one. *Words met* is the mean number. A row is *settled* if all of its weights that are not
+# 0 form one group. For fusedmax, a group is a run of neighbours with the same weight. For oscarmax, it is all words
+# with the same weight, and for the other maps a single word. You know from (A10) in `40_sparse_attention` that a map
 # has no gradient there. Each HardKuma gate has a gradient of its own, so this column has no number for HardKuma.
 # *Weight given* is the sum of the weights of a row, which is 1 for a map. The last column is the part of this sum that
 # goes to `@@NULL@@`. We count all test pairs of your own runs.
@@ -295,12 +305,12 @@ for name, rows in read.items():
 
 # %% [markdown]
 # **Exercise 1** (predict, change, explain; 10 minutes). In section 2 you find the share of grouped words of the
-# contradicted pairs. *Predict* in the pairs of which label oscarmax groups the largest share of the attended words, in
-# most runs (`guess`, one of `LABELS`). We compare your guess with the result, but we do not grade it. *Change* the
-# label. In the table `results` you find the share of each label on the test split, in the rows whose `metric` is
-# `grouped_0`, `grouped_1` or `grouped_2`. The number is the place of the label in `LABELS`. For each run of oscarmax,
-# find the label for which you see the largest share (`most_grouped`, a dict from the names in the column `run` to
-# labels). *Explain* your result with (A4) of `40_sparse_attention`. How far apart do you expect the scores of words
+# contradicted pairs. We can compute this share for the pairs of each label. *Predict* for which label it is the largest
+# in most runs (`guess`, one of `LABELS`). We compare your guess with the result, but we do not grade it. *Change* from
+# contradicted pairs to the pairs of each label. In the table `results` you find these shares for the test split, in the
+# rows whose `metric` is `grouped_0`, `grouped_1` or `grouped_2`. The number is the index of the label in `LABELS`. For
+# each run of oscarmax, find the label with the largest share (`most_grouped`, a dict from the names in the column `run`
+# to labels). *Explain* your result with (A4) of `40_sparse_attention`. How far apart do you expect the scores of words
 # that have no counterpart?
 
 # %% tags=["prediction"]
@@ -378,10 +388,10 @@ else:
 # scratch it is negative at the end of every epoch, so the constraint rewards open cells during nearly all of the
 # training. With the warm start it stays near 0, so the constraint changes the gates little.
 #
-# Bastings et al. set a target of 10 % and report 8.5 % of the cells. Is this a contradiction? Nine of our runs have
-# this target, and their constraint holds the share of cells that the rule opens. In the line printed at the end of this
-# section, you see where the share of one more such run may lie. The published share comes from a single run, and it
-# lies inside.
+# Bastings et al. set a target of 10 % and report that 8.5 % of the cells are open. Does this contradict our runs? Nine
+# of our runs have this target and a constraint on the share of cells that are open at test time. From these nine shares
+# we compute a 95 % prediction interval for the share of one more such run. It is printed at the end of this section.
+# The published share comes from a single run, and it lies inside this interval. So there is no contradiction.
 #
 # The run in the row *expected share held* of section 1 also started from scratch, and it loses more than seven points.
 # Its multiplier stays near 0, too. But you cannot compare this multiplier with the others, because its constraint holds

@@ -121,16 +121,17 @@ for (task, corpus, pair), table in tables.items():
 # is sparsemax from French, which is much further behind. In the picture of section 3, its attention never leaves the
 # first words of the source.
 #
-# Why? Our explanation is this. We think that with a `gamma` of 1 many rows become one-hot early in training, and the
-# Jacobian of a one-hot row is 0 ((A10), `40_sparse_attention`). Once a sparse map has put all weight on one word, no
-# gradient reaches the scores of this row. The softmax has a gradient for every word. So we tried flatter maps (sweep
-# `translation_flatter`). With `gamma: 4` and captions from French, all four sparse maps are level with softmax or ahead
-# of it, as in the paper. The share of zeros cannot confirm our explanation, because about nine of ten weights are
-# exactly 0 after training with either `gamma` (section 1).
+# Why? We think that with a `gamma` of 1 many rows become one-hot early in training, which means that all weight is on
+# one word. The Jacobian of a one-hot row is 0 ((A10), `40_sparse_attention`), so no gradient reaches the scores of this
+# row. The softmax has a gradient for every word. If you choose a larger `gamma`, the weights of a sparse map are more
+# even, and fewer rows become one-hot. So we trained the sparse maps with `gamma: 4` as well (sweep
+# `translation_flatter`). On captions from French, all four are then level with softmax or ahead of it, as in the paper.
+# The share of zeros in the tables above cannot confirm our explanation, because about nine of ten weights are exactly 0
+# after training with either `gamma`.
 #
-# On e-mails all models are weak. The ROUGE-1 of three maps is about 13, and that of oscarmax is about 10. The three
-# seeds of fusedmax are nearly as far apart as these two numbers. So from one seed of each map, you cannot tell which is
-# better on e-mails.
+# On e-mails all models are weak. The ROUGE-1 of softmax, sparsemax and sq-pnorm-max is about 13, and that of oscarmax
+# is about 10. We trained each of them with one seed. But the three seeds of fusedmax at its usual penalty differ from
+# each other by nearly as much as 13 and 10. So with one seed per map, you cannot tell which map is better on e-mails.
 
 # %% tags=["check"]
 if is_ours:
@@ -188,9 +189,12 @@ for group in steps:
 # each column a word of the source. Grey cells are exactly zero, and neighbours of exactly equal weight have no border
 # between them. We show two short texts of each corpus and language.
 #
-# Without `runs`, you see six committed pictures. The first two show a caption with two maps. The next two show a
-# caption in French with an attention that is stuck, and with the same map at `gamma: 4`. The last two show an e-mail
-# with softmax and with fusedmax.
+# Without `runs`, you see six committed pictures. The first two show a German caption with two maps. With both maps,
+# each written word attends to one or two words, in the order of the source. The next two show a French caption. In the
+# first of them the attention is stuck. It never leaves the first four words, and the model writes *cowboy hat*,
+# although the source has an orange hat. In the second you see the same map at `gamma: 4`. Its attention moves through
+# the whole caption, and the model writes *orange hat*. The last two show an e-mail. With softmax every word gets some
+# weight, and with fusedmax most written words attend to a single word.
 
 # %%
 committed.show_pictures(p, *(f"text1_{name}-seed1" for name in ("sparsemax", "oscarmax")))
@@ -247,7 +251,8 @@ if is_ours:
 #
 # ## 4. Zeros, fused neighbours, loops
 #
-# For each run we look at all words that it wrote for the test set. The table has these columns.
+# The scores do not tell you how an attention works, nor how it fails. So for each of your own runs, we look at all
+# words that it wrote for the test set. (Without `runs`, you see no table here.) The table has these columns.
 #
 # - *Words seen* is the number of source words whose weight is not 0 when one word is written. You find the mean and
 #   the median of this number.
@@ -259,9 +264,10 @@ if is_ours:
 #   weight. We count how many of these source words are different, and divide by the number of written words. At 1 each
 #   written word has a different source word. Near 0 all written words have the same source word, so the attention is
 #   stuck.
-# - *Cut off* is the share of texts that reached the limit (`longest`). The search compares texts by their
-#   log-probability per word. If a model is certain of a repetition ("! ! ! !"), each further word raises this number,
-#   so the search prefers the longer text. You do not see this in ROUGE, because it does not count punctuation.
+# - *Cut off* is the share of texts that reached the largest number of words (`longest`). This may show you a loop, in
+#   which a model repeats itself. The search compares texts by their log-probability per word. If a model is certain of
+#   a repetition ("! ! ! !"), each further word raises the log-probability per word, so the search prefers the longer
+#   text. ROUGE does not show you such a loop, because ROUGE does not count punctuation.
 
 # %%
 facts = []

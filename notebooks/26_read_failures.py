@@ -65,13 +65,18 @@ figures.show_table(in_words(kinds_of_runs.unstack()))
 # %% [markdown]
 # ## 1. Correlated aspects: the rationale warns you
 #
-# Two models were trained on reviews whose aspects are correlated. One of them selects words, and a constraint holds its
-# *expected* rate at a tenth. The other one reads every word. In the table below you find one row per model and
-# correlation. From left to right, you first see two accuracies. The first is measured on test reviews with the same
-# correlation, and the second on reviews without correlation. Then follows the share of words that are selected by the
-# test-time rule, which is not the share that is held, and grows with the correlation. Then follow three shares *of the
-# selected words*. They are the words about our aspect, about another aspect, and about neither. The last column is the
-# number of seeds. We average over the seeds that were trained at every correlation.
+# Two models were trained on made-up reviews of beers whose aspects are correlated. They predict one aspect, the look,
+# which we call *our aspect*. Reviews with a good score of the look are in class 1, and those with a bad one in class 0.
+# One of the models selects words, and a constraint holds its *expected* rate at a tenth. The other one reads every
+# word. In the table below you find one row per model and correlation, with these columns.
+#
+# - *Accuracy* is measured on test reviews with the same correlation, and *accuracy, uncorrelated* on reviews without
+#   correlation.
+# - *Selected* is the share of words that the test-time rule selects. The constraint holds the expected share and not
+#   this one, which grows with the correlation.
+# - *Our aspect*, *another aspect* and *neither* are shares *of the selected words*. They tell you what these words are
+#   about.
+# - *Seeds* is the number of seeds. We average over the seeds that were trained at every correlation.
 
 # %%
 plain = measured[(measured["start"] == NOT_SKEWED) & (measured["remedy"] == NO_REMEDY)]
@@ -127,18 +132,18 @@ if is_ours:
 #
 # ## 2. Skewed starts: the accuracy does not warn you
 #
-# Now the data are right, and the start is wrong. These reviews have two classes in place of a score. Class 1 holds good
-# scores of our aspect, and class 0 bad ones. Before the usual training, one part of the model was trained alone, on
-# another task. A *skewed selector* has learned to open the first gate of a text if the text has class 1, and to shut it
-# otherwise. So this gate tells the class, whatever the first word is. A *skewed predictor* has learned to predict the
-# class from the first sentence of each text, whatever this sentence is about (section 3 of `16_failures`). We say that
-# a rationale *fails* if less than half of its selected words are gold. The table below holds the runs without a remedy,
-# in one row per start. The name of a start says which part was skewed, and on how many batches of texts. The more
-# batches, the stronger is the skew. The first two columns give the share of texts whose class you can tell from the
-# first gate alone, once after the skew and once at the end of the training. Then follow the share of words that are
-# selected, the precision against the gold words and the recall of the words that carry the class, which
-# `10_first_rationale` calls informative. The next two columns give the accuracy, first of the runs that failed and then
-# of the others. The last two columns count the runs that failed and all runs.
+# In this section the aspects are not correlated, so the data do not mislead the model. What goes wrong is the start of
+# the training. Before the usual training, one part of the model was trained alone, on another task. A *skewed selector*
+# has learned to open the first gate of a text if the text has class 1, and to shut it otherwise. So this gate tells the
+# class, whatever the first word is. A *skewed predictor* has learned to predict the class from the first sentence of
+# each text, whatever this sentence is about (section 3 of `16_failures`). We say that a rationale *fails* if less than
+# half of its selected words are gold. The table below holds the runs without a remedy, in one row per start. The name
+# of a start says which part was skewed, and on how many batches of texts. The more batches, the stronger is the skew.
+# The first two columns give the share of texts whose class you can tell from the first gate alone, once after the skew
+# and once at the end of the training. Then follow the share of words that are selected, the precision against the gold
+# words and the recall of the words that carry the class, which `10_first_rationale` calls informative. The next two
+# columns give the accuracy, first of the runs that failed and then of the others. The last two columns count the runs
+# that failed and all runs.
 
 # %%
 uncorrelated = measured[(measured["correlation"] == 0) & (measured["model"] != "full_text")]
@@ -193,11 +198,17 @@ if is_ours:
 #
 # ## 3. Three remedies
 #
+# We compare three remedies from papers (section 4 of `16_failures`). With a *shared encoder*, selector and predictor
+# use the same encoder (Liu et al. 2022). A *second predictor* reads every word, weighted by the probability that its
+# gate is open. The loss then has a further term, which is the larger, the more the two predictors differ, and this term
+# has a price (Yu et al. 2021). With *some gold words*, we also train the gates on the gold words of a tenth of the
+# texts (DeYoung et al. 2020).
+#
 # How often does each remedy prevent a failure? For each start, we count the runs that do *not* fail. The table shows
 # their share with Wilson's 95 % interval, in one column per remedy. If the true share were $q$, the share of $n$ runs
-# would have the standard deviation $\sqrt{q(1-q)/n}$. The interval holds each $q$ that is at most 1.96 of its
-# standard deviations away from the share that we counted. With ten runs or fewer this interval is wide, so read only
-# large differences.
+# would have the standard deviation $\sqrt{q(1-q)/n}$. The interval holds each $q$ that is at most 1.96 of its standard
+# deviations away from the share that we counted. With ten runs or fewer this interval is wide, so read only large
+# differences.
 
 # %%
 counted = uncorrelated.groupby(["start", "remedy"], observed=True, as_index=False)["fails"].agg(["mean", "size"])
@@ -243,9 +254,10 @@ if is_ours:
 # On real texts you have no gold words. What else could tell you that a rationale has failed? Below we divide the runs
 # of all starts and remedies into three groups. The runs of the first group failed after a skewed selector, those of the
 # second failed after another start, and those of the third did not fail. We compare the groups by three measures that
-# need no gold words. For each measure, you see the smallest, the median and the largest value. The third is the
-# *agreement* of the rationales of different seeds, which only the committed runs have (`31_selection_rates`, section
-# 6).
+# need no gold words. They are the accuracy, the share of texts whose class the first gate alone tells, and the
+# *agreement*. The agreement is the F1 between the words that two seeds select, as the mean over the other seeds of the
+# same setting (`31_selection_rates`, section 6). Only the committed runs have it. For each measure, you see the
+# smallest, the median and the largest value in each group.
 
 # %%
 skewed = uncorrelated["start"].astype(str).str.startswith("selector")
@@ -280,10 +292,13 @@ if is_ours:
 #
 # ## 5. Change the words that carry the class
 #
-# In the exercise of `16_failures` you replaced each word that carries the class by *the*. If the predictor reads
-# these words, it is now wrong for about half of the reviews, even if the gates are *held* as they were. If only the
-# selector reads them, the model is wrong only if the gates are decided *anew*. Only our newer runs measured both
-# shares. So the table holds one run that failed. All its other runs were trained with gold words and did not fail.
+# Which part of the model reads the words that carry the class? As in the exercise of `16_failures`, we replace each of
+# these words by *the*, and measure the accuracy on the changed reviews twice. For *held gates*, the gates stay as they
+# were in the unchanged reviews. For *new gates*, the selector decides them anew. If the predictor reads the words that
+# carry the class, the model is wrong for about half of the changed reviews, even if the gates are held. If only the
+# selector reads them, it is wrong only if the gates are decided anew. Only our newer runs have measured these two
+# accuracies, so the table has only one run that failed. All other runs in the table were trained with gold words, and
+# did not fail.
 
 # %%
 changed = uncorrelated[uncorrelated["accuracy_held"].notna()]
