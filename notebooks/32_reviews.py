@@ -96,8 +96,8 @@ def lines_of(part, columns: list[str]) -> dict[str, list]:
 # ## 1. Models that read everything
 #
 # How well can you predict the ratings from the whole text? The first table below tells you, as Table 1 does in the
-# paper. It has the mean squared error of the predicted scores, which lie in $[0, 1]$, or the accuracy if a corpus has
-# two classes.
+# paper. In it you find the mean squared error of the predicted scores, which lie in $[0, 1]$, or the accuracy if a
+# corpus has two classes.
 #
 # We average over seeds, and over nothing else. The standard deviation is that between the seeds, so a row with one
 # seed has none. A model has a second row if some of its runs had another encoder or other gates. Every table of this
@@ -460,8 +460,9 @@ if is_ours:
 
 # %% [markdown]
 # On the made-up reviews, the precision is a few points higher with one threshold, at both targets, and slightly fewer
-# words are selected. On IMDb and on movies the two ways are level, with one seed each. Our other tables give attention
-# the same share of every review. So on made-up reviews, its precision in these tables is not the best that it can have.
+# words are selected. On IMDb and on movies the two ways are level, with one seed each. In our other tables we give
+# attention the same share of every review. So on made-up reviews, the precision that you see there is not the best that
+# attention can have.
 
 # %% [markdown]
 # **Exercise 1** (predict, change, explain; 12 minutes). Take two models with the same rate and the same precision on
