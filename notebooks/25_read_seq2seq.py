@@ -115,11 +115,11 @@ for (task, corpus, pair), table in tables.items():
     print(": ".join(filter(None, [told, "; ".join(far)])) + ". In the paper, no map is so far behind.")
 
 # %% [markdown]
-# *Reading* (one seed per row, except for oscarmax from French, which has four, and for fusedmax on e-mails, which has
-# three). The differences here are larger than in the paper. With the paper's `gamma` of 1, every sparse map but one is
-# three to six BLEU points behind softmax on captions, while in the paper all maps are within one point. The exception
-# is sparsemax from French, which is much further behind. In the picture of section 3, its attention never leaves the
-# first words of the source.
+# *Reading* (one seed per row, except for oscarmax from French, which has four, and for fusedmax and softmax on e-mails,
+# which have three and two). The differences here are larger than in the paper. With the paper's `gamma` of 1, every
+# sparse map but one is three to six BLEU points behind softmax on captions, while in the paper all maps are within one
+# point. The exception is sparsemax from French, which is much further behind. In the picture of section 3, its
+# attention never leaves the first words of the source.
 #
 # Why? We think that with a `gamma` of 1 many rows become one-hot early in training, which means that all weight is on
 # one word. The Jacobian of a one-hot row is 0 ((A10), `40_sparse_attention`), so no gradient reaches the scores of this
@@ -129,9 +129,9 @@ for (task, corpus, pair), table in tables.items():
 # The share of zeros in the tables above cannot confirm our explanation, because about nine of ten weights are exactly 0
 # after training with either `gamma`.
 #
-# On e-mails all models are weak. The ROUGE-1 of softmax, sparsemax and sq-pnorm-max is about 13, and that of oscarmax
-# is about 10. We trained each of them with one seed. But the three seeds of fusedmax at its usual penalty differ from
-# each other by nearly as much as 13 and 10. So with one seed per map, you cannot tell which map is better on e-mails.
+# On e-mails all models are weak. The ROUGE-1 of softmax, sparsemax and sq-pnorm-max is about 12.5, and that of oscarmax
+# is about 10. But the three seeds of fusedmax at its usual penalty differ from each other by more than that, and most
+# other rows have a single seed. So you cannot tell yet which map is best on e-mails.
 
 # %% tags=["check"]
 if is_ours:
@@ -147,11 +147,11 @@ if is_ours:
         assert zeros[flatter].between(0.85, 0.95).all(), "about nine of ten"
     mails = tables["summarisation", "aeslc", ""]["rouge1"].astype(float)
     assert mails.max() < 13.5, "weak"
-    near = mails[["sparsemax", "sq_pnorm_max"]]
-    assert (near - mails["softmax"]).abs().max() < 0.5 and 9.5 < mails["oscarmax"] < 10.5, "about 13, and about 10"
+    near = mails[["softmax", "sparsemax", "sq_pnorm_max"]]
+    assert near.between(12.3, 12.8).all() and 9.5 < mails["oscarmax"] < 10.5, "about 12.5, and about 10"
     of_seeds = results.query("run.str.contains('mails-fusedmax-seed') and split == 'test' and metric == 'rouge1'")
     of_seeds = sorted(of_seeds["value"])
-    assert len(of_seeds) == 3 and 9.5 < of_seeds[0] < 10.5 and 12.5 < of_seeds[-1] < 13.5, "as far apart"
+    assert len(of_seeds) == 3 and of_seeds[-1] - of_seeds[0] > 12.5 - 10, "farther apart"
 
 # %% [markdown]
 # ## 2. Time
@@ -242,12 +242,18 @@ else:
 if is_ours:
     usual_penalty = segments.loc["0.1", "share of segments"]
     assert len(usual_penalty) == 3 and usual_penalty.between(0.05, 0.15).all(), "about one of ten"
+    larger = segments["share of segments"].drop("0.1")
+    assert 0.35 < larger["0.5"].item() < 0.4 < 0.65 < larger["2.0"].item() < 0.7, "nearly four of ten, and two of three"
+    assert segments["ROUGE-1"].drop("0.1").max() < segments.loc["0.1", "ROUGE-1"].max(), "no better"
 
 # %% [markdown]
-# No, it is not. About one of ten attended words belongs to a segment. The paper's penalty $\lambda$ is 0.1, and so is
-# ours. By (A3) in `40_sparse_attention`, neighbours get one weight if their scores differ by little, compared with the
-# penalty. The figure of the paper shows you a single sentence, so we do not know how often its model attends to
-# segments.
+# No, in our e-mails fusedmax seldom attends to segments. With the paper's penalty $\lambda$ of 0.1, about one of ten
+# attended words belongs to a segment. Why? By (A3) in `40_sparse_attention`, neighbours get one weight if their scores
+# differ by little, compared with the penalty. So we trained with larger penalties as well. With five times the paper's
+# penalty, nearly four of ten attended words belong to a segment, and with twenty times two of three. So the scores of
+# our model lie too far apart for the paper's penalty. (The larger penalties have one seed each, and the longer segments
+# did not improve the ROUGE.) The figure of the paper shows you a single sentence, so we do not know how often the
+# paper's model attends to segments.
 #
 # ## 4. Zeros, fused neighbours, loops
 #
@@ -332,7 +338,7 @@ for name in ("fusedmax", "oscarmax"):
     told = f"{min(of_map):.0%} to {max(of_map):.0%}" if of_map else "not known, as there is no such run,"
     print(f"With {name}, the share is {told} in {len(of_map)} runs. Your guess was {guess[name]:.0%}.")
     if is_ours:
-        assert len(of_map) == 3 and (min(of_map) == 1 if name == "fusedmax" else 0.5 < max(of_map) < 0.9), "as said"
+        assert len(of_map) >= 3 and (min(of_map) == 1 if name == "fusedmax" else 0.5 < max(of_map) < 0.9), "as said"
 
 # %% [markdown]
 # ## Summary
