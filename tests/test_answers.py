@@ -28,22 +28,33 @@ import rationale
 from rationale import files, training
 from rationale.data.read import read_alignment, read_extraction
 from rationale.errors import BadInput
+from rationale.runs import saved
 from rationale.runs.answer import Answer, batched
 from rationale.runs.cells import notebook_settings
 from rationale.runs.find import find_runs
 from rationale.runs.fit import save_own
 from rationale.runs.origin import notebook_of, read_environment
+from rationale.runs.own_parts import load_parts
 from rationale.runs.parameters import merge, resolve, values_for_kernel
 from rationale.runs.predict import predict
 from rationale.runs.reading import describe_prediction
 from rationale.runs.runner import run as run_notebook
-from rationale.runs.saved import as_csv, load_run, read_history, save_run
+from rationale.runs.saved import as_csv, load_run, read_history, read_parameters, save_run
 from rationale.runs.workspace import notebook_path, root
 from rationale.settings import show
 from rationale.training.extraction import Result
 from rationale.training.settings import AlignmentSettings, OwnTextSettings
 
 SMALL = {"embedding_size": 8, "hidden_size": 6, "epochs": 2, "selection": 0.4, "learning_rate": 0.01, "device": "cpu"}
+OWN_POOL = """
+from rationale.nn.pooling import MaxPool
+
+class Scaled(MaxPool):
+    name = "of_my_module"
+
+    def forward(self, states, final, mask):
+        return SCALE * super().forward(states, final, mask)
+"""
 TEXTS = [
     "The look  isn’t superb,\nbut the smell was dreadful!",
     "",
@@ -275,6 +286,41 @@ def test_numbers_are_known_as_labels_as_they_are_in_a_table(tmp_path):
     label = model(["a film"])[0].label
     for same in (label, int(label), float(label), np.float64(label), np.int64(label), f" {label}.0"):
         assert model.with_labels(model(["a film"]), [same])[0].is_right, same
+
+
+def test_true_and_false_are_known_as_labels_as_they_are_in_a_table(tmp_path):
+    rows = [row | {"label": row["label"] == "pos"} for row in reviews(60)]
+    model = rationale.fit(write_table(tmp_path / "r.csv", rows), **(SMALL | {"epochs": 1}))
+    assert set(model.outputs) == {"true", "false"}, "as in a .jsonl file"
+    is_true = model(["a film"])[0].label == "true"
+    for same in (is_true, np.bool_(is_true), str(is_true), str(is_true).upper()):
+        assert model.with_labels(model(["a film"]), [same])[0].is_right, same
+
+
+def test_the_tokeniser_of_a_model_is_looked_up_only_if_it_is_not_recorded(labelled, tmp_path, monkeypatch):
+    model = rationale.fit(write_table(tmp_path / "r.csv", reviews(60)), tmp_path / "run", **(SMALL | {"epochs": 1}))
+    monkeypatch.setattr(saved, "_tokeniser_of", lambda p: pytest.fail("the corpus was asked for"))
+    assert rationale.load(tmp_path / "run")(["a film"])[0].label == model(["a film"])[0].label
+
+
+def test_the_texts_are_given_once(tmp_path):
+    table = write_table(tmp_path / "r.csv", reviews(60))
+    with pytest.raises(BadInput, match="fit: corpus: .*; accepted: the same as data, the first argument"):
+        rationale.fit(tmp_path / "another.csv", corpus=str(table))
+
+
+def test_fit_records_the_file_of_an_own_part_and_notices_its_change(tmp_path):
+    module = tmp_path / "my_pool.py"
+    module.write_text(OWN_POOL.replace("SCALE", "1"))
+    load_parts(module)
+    table = write_table(tmp_path / "r.csv", reviews(60))
+    given = SMALL | {"epochs": 1, "pool": "of_my_module"}
+    rationale.fit(table, tmp_path / "run", **given)
+    assert read_parameters(tmp_path / "run")["pool_file"] == str(module)
+    rationale.fit(table, tmp_path / "run", **given)  # is loaded
+    module.write_text(OWN_POOL.replace("SCALE", "5"))
+    with pytest.raises(BadInput, match="before .*my_pool.py was changed"):
+        rationale.fit(table, tmp_path / "run", **given)
 
 
 def test_a_known_score_stands_beside_an_answer_with_the_distance_to_it(scored):

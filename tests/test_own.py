@@ -28,7 +28,7 @@ from rationale.data.own import read as reader
 from rationale.data.own.eraser import is_eraser
 from rationale.data.own.labels import far_scores
 from rationale.data.own.settings import TextFileSettings, absolute
-from rationale.data.own.splits import SHARES
+from rationale.data.own.splits import SHARES, divide, strata_of
 from rationale.data.pairs import NULL
 from rationale.data.read import read_alignment, read_extraction, write_as_table
 from rationale.data.tokenise import TOKENISERS
@@ -338,6 +338,14 @@ def test_splits_are_made_in_the_same_proportion_for_each_class_and_without_a_cla
         part = read.splits[split]
         assert len(part) == 400 * share and sum(read.labels[e.label] == "rare" for e in part) == 20 * share
     assert "no dev and no test split: 40 for dev and 40 for test were drawn by split_seed=1" in read.notes[1]
+
+
+@pytest.mark.parametrize("size", [10, 12, 20, 25, 50, 99, 100, 150])
+def test_a_tenth_of_few_scores_is_a_tenth_too(size):
+    strata = strata_of([(i / size,) for i in range(size)], is_classes=False)
+    split_of, _ = divide([bytes([i]) for i in range(size)], strata, ["dev", "test"])
+    for split in ("dev", "test"):
+        assert 0.8 <= 10 * split_of.count(split) / size <= 1.4, (split, split_of.count(split))
 
 
 def test_splits_of_scores_have_low_and_high_ones_alike(tmp_path):

@@ -138,6 +138,14 @@ def test_a_cell_that_does_not_stand_alone_is_named_with_its_line(tmp_path):
     assert "10_sharp.py: line 7 of the cell tagged `parts`: NameError: name 'HardKumaGate' is not defined" in told
 
 
+def test_a_module_that_fails_or_is_no_text_is_named_with_its_line(tmp_path):
+    module = tmp_path / "my_gates.py"
+    module.write_text("first = 1\n\nsecond = first / 0\n")
+    assert refusal(load_parts, module).endswith("my_gates.py: line 3: ZeroDivisionError: division by zero")
+    module.write_bytes(b"name = '\xff'\n")
+    assert "my_gates.py: byte 8 is no UTF-8" in refusal(load_parts, module)
+
+
 def test_the_fingerprint_covers_the_file_of_an_own_part(tmp_path):
     module = tmp_path / "my_gates.py"
     module.write_text("from rationale.nn import HardKumaGate\n\n\nclass Mine(HardKumaGate):\n    name = 'of_module'\n")

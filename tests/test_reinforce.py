@@ -138,22 +138,32 @@ def model_of(double: bool = False, **changes):
 
 def drawn_gradients(model, objective, batch, num: int, copies: int = 4) -> torch.Tensor:
     """`num` independent estimates of the gradient by the gate's weights, each the mean over `copies` of every text."""
-    batch = Batch(*(part.repeat(copies, *[1] * (part.dim() - 1)) for part in batch[:4]))
+    batch = Batch(*(part.repeat(copies, *[1] * (part.dim() - 1)) for part in batch if part is not None))
     weight = model.selector.gate.logits.weight
     return torch.stack([torch.autograd.grad(objective(model, batch).loss, weight)[0] for _ in range(num)]).double()
 
 
 def enumerated_gradient(model, objective, batch) -> torch.Tensor:
     """Gradient, by the gate's weights, of the exact expected cost: every selection of every text, by its chance."""
-    total = 0.0
+    total, num_guided = 0.0, 0 if batch.guide is None else int((batch.guide >= 0).sum())
     for i, length in enumerate(batch.mask.sum(1).tolist()):
         z = all_selections(length).to(model.vectors.dtype)
         rows = Batch(*(part[i : i + 1].expand(len(z), *part.shape[1:]) for part in batch[:4]))
         mask, embedded = rows.mask[:, :length], model.embed(rows.tokens[:, :length])
         replay = iter(z.unbind(1)) if model.selector.dependent else iter([z])
         drawn, gates, _ = model.selector(embedded, mask, lambda _, replay=replay: next(replay))
-        task = model.head.loss(model.predictor(embedded, mask, drawn), rows.target)
-        cost = task + objective.sparsity * count_selected(z) + objective.coherence * count_switches(z, mask)
+        prediction = model.predictor(embedded, mask, drawn)
+        log_open, log_shut = gates.log_prob_nonzero, gates.log_prob_zero
+        cost = model.head.loss(prediction, rows.target)
+        cost = cost + objective.sparsity * count_selected(z) + objective.coherence * count_switches(z, mask)
+        if model.auxiliary is not None:
+            second = model.auxiliary(embedded, mask, log_open.exp())
+            cost = cost + objective.closeness * model.head.divergence(prediction, second)
+            cost = cost + model.head.loss(second, rows.target)
+        if num_guided:
+            guide = batch.guide[i, :length]
+            missed = torch.where(guide == 1, -log_open, torch.where(guide == 0, -log_shut, 0.0)).sum(1)
+            cost = cost + objective.guidance * missed * len(batch.mask) / num_guided
         total = total + (gates.log_prob(drawn).sum(1).exp() * cost).sum() / len(batch.mask)
     (gradient,) = torch.autograd.grad(total, model.selector.gate.logits.weight)
     return gradient
@@ -179,6 +189,22 @@ def test_the_loss_of_a_model_has_the_gradient_of_the_enumerated_expected_cost(ca
     expected = enumerated_gradient(model, objective, batch)
     torch.manual_seed(2)
     drawn = drawn_gradients(model, objective, batch, 100)
+    error = (drawn.mean(0) - expected).abs() / (drawn.std(0) / math.sqrt(len(drawn)))
+    assert (error < 4.5).all(), f"{error.max():.1f} standard errors off"
+
+
+@pytest.mark.parametrize("dependent", [False, True])
+@pytest.mark.parametrize("remedy", [{"closeness": 0.7}, {"guidance": 2.0, "guided": 1.0}], ids="-".join)
+def test_what_a_remedy_adds_has_the_gradient_of_its_enumerated_mean(remedy, dependent):
+    """The terms of a remedy read the probabilities of gates, which follow earlier draws where gates are dependent."""
+    model, objective = model_of(dependent=dependent, baseline="leave_one_out", samples=3, **remedy)
+    for weights in model.auxiliary.parameters() if model.auxiliary is not None else []:
+        weights.data.mul_(4)  # so that what it reads matters
+    guide = torch.tensor([[1, 0, 1], [0, 1, -1], [-1, -1, -1]]) if "guidance" in remedy else None
+    batch = batch_of((3, 2, 1))._replace(guide=guide)
+    expected = enumerated_gradient(model, objective, batch)
+    torch.manual_seed(2)
+    drawn = drawn_gradients(model, objective, batch, 300, copies=16)
     error = (drawn.mean(0) - expected).abs() / (drawn.std(0) / math.sqrt(len(drawn)))
     assert (error < 4.5).all(), f"{error.max():.1f} standard errors off"
 

@@ -31,6 +31,7 @@ from rationale.objectives.penalties import (
     count_switches,
     expected_transitions,
     guidance,
+    guidance_of_texts,
     log_mean,
     log_means,
     openness_entropy,
@@ -234,18 +235,22 @@ class RationaleObjective(nn.Module):
             parts["divergence"] = apart.detach().mean()
             task = task + self.closeness * apart
         loss = (task + price).mean()
+        remedies = torch.zeros_like(task)  # [K B]; they depend on draws only where gates depend on earlier ones
         if output.auxiliary is not None:
-            loss = loss + head.loss(output.auxiliary, target).mean()
+            remedies = remedies + head.loss(output.auxiliary, target)
+            loss = loss + remedies.mean()
         if batch.guide is not None and self.training:
-            guide = repeated(batch.guide, num_samples)
-            missed = guidance(output.gates.log_prob_nonzero, output.gates.log_prob_zero, guide)
+            guided = (output.gates.log_prob_nonzero, output.gates.log_prob_zero, repeated(batch.guide, num_samples))
+            missed = guidance(*guided)
             parts["guidance"] = missed.detach()
             loss = loss + self.guidance * missed
+            remedies = remedies + self.guidance * guidance_of_texts(*guided)
         for term in self._constraint_terms(output, mask, parts):
             loss = loss + term
         if self.training and not output.gates.has_rsample:
             # a closed-form price of independent gates needs no score function: its own gradient is complete
             cost = task + price if output.dependent or self._counts(output.gates) else task
+            cost = cost + remedies if output.dependent else cost
             cost = cost.detach().view(num_samples, -1)  # [K, B]
             log_prob = torch.where(mask, output.gates.log_prob(output.z), 0.0).sum(1).view(num_samples, -1)
             loss = loss + score_function(cost, self._baseline(cost, reference), log_prob)

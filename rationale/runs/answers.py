@@ -120,12 +120,13 @@ class SavedRun:
             There are more or fewer labels than answers.
         """
         labels = list(labels)
+        known = {label_as_text(name): name for name in self.outputs}  # an older run has a class True, say
         if len(labels) != len(answers):
             raise BadInput(f"labels: got {len(labels)} for {len(answers)} answers; accepted: one per answer")
         truths: list[str | float | None] = []
         for cell in map(label_as_text, labels):
             number = None if self.gives_classes else number_of(cell)
-            truths.append((cell or None) if number is None else number)
+            truths.append((known.get(cell, cell) or None) if number is None else number)
         return Answers(replace(answer, truth=truth) for answer, truth in zip(answers, truths, strict=True))
 
     def export(self, path: str | Path, overwrite: bool = False) -> Path:

@@ -17,7 +17,7 @@ import yaml
 
 from rationale.data.read import Labelled, read_extraction
 from rationale.digests import changed as changed_files
-from rationale.digests import reading
+from rationale.digests import digest_read, reading
 from rationale.errors import BadInput, excerpt, shown
 from rationale.files import DRAFT, lock_folder, remove_drafts, write_text
 from rationale.progress import SHOWS_BARS
@@ -25,6 +25,7 @@ from rationale.runs.environment import continue_record, describe_environment
 from rationale.runs.folder import NOT_OURS_TO_KEEP, write_digests
 from rationale.runs.intact import read_json
 from rationale.runs.origin import BY_FIT, NOTEBOOK_OF_FIT, READ, is_by_fit
+from rationale.runs.own_parts import files_of, sources_of
 from rationale.runs.record import difference, unlike_recorded
 from rationale.runs.saved import NOTES, SavedRun, load_run, save_run
 from rationale.runs.watch import NOTE, OnlyNotes
@@ -89,6 +90,8 @@ def fit(
         raise BadInput(f"threads: {excerpt(threads)}; accepted: a whole number from 1")
     if type(quiet) is not bool:
         raise BadInput(f"quiet: {excerpt(quiet)}; accepted: True or False")
+    if "corpus" in settings:
+        raise BadInput(f"fit: corpus: {excerpt(settings['corpus'])}; accepted: the same as data, the first argument")
     for name in settings.keys() & OwnTextSettings.elsewhere.keys():
         raise BadInput(f"fit: {name}: {OwnTextSettings.elsewhere[name]}")
     given = {name: _plain(value) for name, value in settings.items()}
@@ -148,9 +151,10 @@ def _refuse_another_run(folder: Path, there: str, p: OwnTextSettings) -> None:
 
     Its settings have to be the same, and what it has read has to be what is there now.
     """
-    unlike = unlike_recorded(folder, vars(p))
+    unlike = unlike_recorded(folder, _recorded(p))
     if not unlike:
         with reading() as files, contextlib.redirect_stdout(io.StringIO()):  # the run said what it noticed in them
+            _read_parts(p)
             read_extraction(p)
         if (folder / READ).exists():
             changed = another_file(read_json(folder / READ, dict[str, str]), files)
@@ -179,6 +183,17 @@ def _refuse_other_settings(folder: Path, p: OwnTextSettings) -> None:
         raise BadInput(f"folder: {shown(folder)} {what}; accepted: another folder, or the old file put back")
 
 
+def _recorded(p: OwnTextSettings) -> dict[str, Any]:
+    """What params.yaml holds: the settings, and the files that register the parts of one's own among them."""
+    return vars(p) | files_of(vars(p))
+
+
+def _read_parts(p: OwnTextSettings) -> None:
+    """Count the files of the parts of one's own among what the run has read, so that a change of them is noticed."""
+    for file in sorted(sources_of(vars(p))):
+        digest_read(file)
+
+
 def _plain(value: Any) -> Any:
     """A value as a parameter file gives it: the number that one of numpy stands for, and a path as text."""
     if isinstance(value, np.generic):
@@ -196,12 +211,13 @@ def _fit(p: OwnTextSettings, folder: Path, threads: int, quiet: bool, is_kept: b
             if is_kept:
                 _record_environment(folder, p, threads)
             with reading() as files:
+                _read_parts(p)
                 texts = read_extraction(p)
                 result = train_extractor(p, texts.splits, texts.head, texts.num_outputs, folder)
             save_own(folder, result, p, texts, _baseline(texts, p.class_weight))
         write_text(folder / NOTES, json.dumps(notes, ensure_ascii=False, indent=1) + "\n")
         write_text(folder / READ, json.dumps(files, indent=1) + "\n")
-        write_text(folder / "params.yaml", yaml.safe_dump(vars(p), sort_keys=False, allow_unicode=True))
+        write_text(folder / "params.yaml", yaml.safe_dump(_recorded(p), sort_keys=False, allow_unicode=True))
         write_digests(folder, CHECKPOINT)
         (folder / CHECKPOINT).unlink(missing_ok=True)
     except KeyboardInterrupt:

@@ -25,7 +25,7 @@ CHOOSING = ("model", "encoder", "pool", "rule", "corpus")  # the settings that n
 OF_FILE = "_file"  # params.yaml records the file of the part that `model` names as `model_file`
 
 
-def execute_parts(file: Path, cells: Iterable[str]) -> None:
+def execute_parts(file: Path, cells: Iterable[str], is_module: bool = False) -> None:
     """Execute the cells of a notebook that are tagged `parts`, or the text of a module, as a module of its own.
 
     Raises
@@ -45,11 +45,13 @@ def execute_parts(file: Path, cells: Iterable[str]) -> None:
     except Exception as error:
         frames = traceback.extract_tb(error.__traceback__)
         lines = [frame.lineno for frame in frames if frame.filename.endswith("(parts)")]
-        line = f"line {lines[-1]} of " if lines else ""
+        line = f"line {lines[-1]}" if lines else ""
         cause = f"{type(error).__name__}: {error}".splitlines()[0]
-        raise BadInput(
-            f"{shown(file)}: {line}the cell tagged `parts`: {cause}; the cell has to stand alone, with its own imports"
-        ) from None
+        if is_module:
+            raise BadInput(f"{shown(file)}: {line or 'its code'}: {cause}") from None
+        cell = "the cell tagged `parts`"
+        where = f"{line} of {cell}" if line else cell
+        raise BadInput(f"{shown(file)}: {where}: {cause}; the cell has to stand alone, with its own imports") from None
     finally:
         sys.path.remove(str(file.parent))
 
@@ -66,8 +68,10 @@ def load_parts(file: Path) -> None:
         text = file.read_text(encoding="utf-8")
     except OSError as error:
         raise BadInput(f"{file}: cannot be read ({error.strerror})") from None
+    except UnicodeDecodeError as error:
+        raise BadInput(f"{file}: byte {error.start} is no UTF-8; accepted: a notebook or a module in UTF-8") from None
     is_notebook = file.suffix == ".ipynb" or re.search(r"^# %%", text, re.M)
-    execute_parts(file, parts_cells(file) if is_notebook else [text])
+    execute_parts(file, parts_cells(file) if is_notebook else [text], is_module=not is_notebook)
 
 
 def files_of(params: Mapping[str, Any]) -> dict[str, str]:

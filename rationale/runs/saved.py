@@ -303,7 +303,7 @@ def load_run(folder: Path | str) -> SavedRun:
             model = _imported(BUILDERS[task])(p, tensors["vectors"], facts["head"], facts["num_outputs"])
         model.head.class_weights = tensors.pop(CLASS_WEIGHTS, None)
         load_trained(model.to(_type_of(tensors, model)), tensors)
-        tokeniser = facts.get("tokeniser", _tokeniser_of(p))  # an older run does not record its tokeniser
+        tokeniser = facts["tokeniser"] if "tokeniser" in facts else _tokeniser_of(p)  # an older run does not record it
         if tokeniser not in TOKENISERS:
             raise KeyError(f"tokeniser {tokeniser!r}")
         of_pieces = getattr(model, "reads_pieces", False)  # a tokenizer splits a word as it is written

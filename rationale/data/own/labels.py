@@ -31,12 +31,12 @@ class Labels(NamedTuple):
 
 
 def spelled(cell: Any) -> str:
-    """A label as text: that of a number is the same in every kind of table, 4 for 4.0."""
-    if isinstance(cell, bool):
-        return str(cell).lower()
+    """A label as text, the same in every kind of table: 4 for 4.0, and true for True, which is what pandas writes."""
     if isinstance(cell, float) and cell.is_integer():
         return str(int(cell))
     text = "" if cell is None or cell != cell else str(cell).strip()
+    if text.lower() in ("true", "false"):
+        return text.lower()
     return text.partition(".")[0] if re.fullmatch(r"-?\d+\.0+", text) else text
 
 
@@ -52,8 +52,8 @@ def number_of(text: str) -> float | None:
 def read_labels(cells: Sequence[str], column: str, head: str, where: Where) -> Labels:
     """Labels as classes, numbered in the order of their names, or as scores, scaled to [0, 1].
 
-    `auto` means classes, unless all values are numbers and either one of them is not whole or there are more than
-    `MOST_NUMBERS` different ones.
+    `auto` means classes, unless there are more than two values, all of them numbers, and either one of them is not
+    whole or there are more than `MOST_NUMBERS` different ones.
 
     Parameters
     ----------

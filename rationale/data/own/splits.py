@@ -51,13 +51,17 @@ def divide(digests: Sequence[bytes], strata: Sequence[int], missing: Sequence[st
 
 
 def strata_of(labels: Sequence[int] | Sequence[tuple[float]], is_classes: bool) -> list[int]:
-    """The stratum of each text: its class, or the tenth of the texts, by score, that it belongs to."""
+    """The stratum of each text: its class, or the tenth of the texts, by score, that it belongs to.
+
+    Each stratum gives at least one text to each split that is made. So there is one stratum per ten texts of scores at
+    most, and a split of a small file is a tenth of it, too.
+    """
     if is_classes:
         return list(labels)  # type: ignore[arg-type]
     order = sorted(range(len(labels)), key=lambda i: labels[i])
-    strata = [0] * len(labels)
+    strata, num_strata = [0] * len(labels), max(1, min(STRATA, len(labels) // 10))
     for rank, i in enumerate(order):
-        strata[i] = rank * STRATA // len(labels)
+        strata[i] = rank * num_strata // len(labels)
     return strata
 
 
