@@ -139,11 +139,14 @@ if is_ours:
 # each text, whatever this sentence is about (section 3 of `16_failures`). We say that a rationale *fails* if less than
 # half of its selected words are gold. The table below holds the runs without a remedy, in one row per start. The name
 # of a start says which part was skewed, and on how many batches of texts. The more batches, the stronger is the skew.
-# The first two columns give the share of texts whose class you can tell from the first gate alone, once after the skew
-# and once at the end of the training. Then follow the share of words that are selected, the precision against the gold
-# words and the recall of the words that carry the class, which `10_first_rationale` calls informative. The next two
-# columns give the accuracy, first of the runs that failed and then of the others. The last two columns count the runs
-# that failed and all runs.
+# The table has these columns.
+#
+# - *Told by the first gate* is the share of texts whose class you can tell from this gate alone, once after the skew
+#   and once at the end of the training.
+# - *Selected* is the share of words that are selected. *Precision* is measured against the gold words, and *recall*
+#   against the words that carry the class, which `10_first_rationale` calls informative.
+# - *Accuracy, failed* is the mean accuracy of the runs that failed, and *accuracy, others* that of the other runs.
+# - *Failed* counts the runs that failed, and *runs* counts all runs.
 
 # %%
 uncorrelated = measured[(measured["correlation"] == 0) & (measured["model"] != "full_text")]

@@ -1,7 +1,7 @@
 """Typed settings: the options of one component, with a default, a range and a meaning for each field.
 
 Each component has a class of its own beside the code that it describes (`ConstraintSettings` in
-`objectives/constraint.py`). A task composes them by inheritance (`training/settings.py`), so that every setting stays
+`objectives/constraint.py`). A task composes them by inheritance (`training/settings/`), so that every setting stays
 flat: one name in a parameter file, one attribute of `p`. pydantic validates the values; this file adds intervals as in
 mathematics, rules between settings, and messages that name the setting, the value and what is accepted.
 """

@@ -262,7 +262,7 @@ class Aligner(nn.Module):
     """
 
     task, unit, position, reads_pieces = "alignment", "pair", "cell", False
-    aligns, predicts_when_shut = True, True
+    predicts_when_shut = True
     fast = True
     vectors: Tensor
 
@@ -382,7 +382,7 @@ class RecurrentPair(nn.Module):
     """
 
     task, unit, position, reads_pieces = "alignment", "pair", "cell", False
-    aligns, has_gates, predicts_when_shut = False, False, False
+    has_gates, predicts_when_shut = False, False
     floats_per_position = 1  # per cell: the mask; the states of words are few beside it
     selector = None
     vectors: Tensor

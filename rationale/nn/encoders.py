@@ -57,7 +57,8 @@ class Encoder(nn.Module):
     name : str
         The value of the setting `encoder` that chooses this encoder.
     reads_pieces : bool
-        Whether its inputs are the word pieces of each word, long [B, T, P], and not word vectors [B, T, E].
+        Whether its inputs are the word pieces of each word, long [B, T, P], and not word vectors [B, T, E]. Only
+        subclasses of `PretrainedEncoder` set it, because the reader of pieces asks for their tokenizer and window.
     can_export : bool
         Whether `torch.export` can trace it: no loop over the words, and no shape that depends on a value.
     output_size : int

@@ -86,7 +86,7 @@ class SavedRun:
         return isinstance(self.model.head, Classes)
 
     def __call__(self, texts: Sequence[str] | Sequence[tuple[str, str]]) -> Answers:
-        """Answers to new texts, in their order; for a model of pairs, to pairs. See `answers.Answer`.
+        """Answers to new texts, in their order; for a model of pairs, to pairs. See `answer.Answer`.
 
         Raises
         ------
