@@ -249,11 +249,11 @@ if is_ours:
 # %% [markdown]
 # No, in our e-mails fusedmax seldom attends to segments. With the paper's penalty $\lambda$ of 0.1, about one of ten
 # attended words belongs to a segment. Why? By (A3) in `40_sparse_attention`, neighbours get one weight if their scores
-# differ by little, compared with the penalty. So we trained with larger penalties as well. With five times the paper's
-# penalty, nearly four of ten attended words belong to a segment, and with twenty times two of three. So the scores of
-# our model lie too far apart for the paper's penalty. (The larger penalties have one seed each, and the longer segments
-# did not improve the ROUGE.) The figure of the paper shows you a single sentence, so we do not know how often the
-# paper's model attends to segments.
+# differ by little, compared with the penalty. So we trained with larger penalties as well (sweep
+# `summarisation_penalties`). With five times the paper's penalty, nearly four of ten attended words belong to a
+# segment, and with twenty times two of three. So the scores of our model lie too far apart for the paper's penalty.
+# (The larger penalties have one seed each, and the longer segments did not improve the ROUGE.) The figure of the paper
+# shows you a single sentence, so we do not know how often the paper's model attends to segments.
 #
 # ## 4. Zeros, fused neighbours, loops
 #

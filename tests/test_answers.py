@@ -297,7 +297,7 @@ def test_true_and_false_are_known_as_labels_as_they_are_in_a_table(tmp_path):
         assert model.with_labels(model(["a film"]), [same])[0].is_right, same
 
 
-def test_the_tokeniser_of_a_model_is_looked_up_only_if_it_is_not_recorded(labelled, tmp_path, monkeypatch):
+def test_the_tokeniser_of_a_model_is_looked_up_only_if_it_is_not_recorded(tmp_path, monkeypatch):
     model = rationale.fit(write_table(tmp_path / "r.csv", reviews(60)), tmp_path / "run", **(SMALL | {"epochs": 1}))
     monkeypatch.setattr(saved, "_tokeniser_of", lambda p: pytest.fail("the corpus was asked for"))
     assert rationale.load(tmp_path / "run")(["a film"])[0].label == model(["a film"])[0].label

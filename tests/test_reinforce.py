@@ -193,18 +193,19 @@ def test_the_loss_of_a_model_has_the_gradient_of_the_enumerated_expected_cost(ca
     assert (error < 4.5).all(), f"{error.max():.1f} standard errors off"
 
 
+@pytest.mark.parametrize("double", [False, True])
 @pytest.mark.parametrize("dependent", [False, True])
 @pytest.mark.parametrize("remedy", [{"closeness": 0.7}, {"guidance": 2.0, "guided": 1.0}], ids="-".join)
-def test_what_a_remedy_adds_has_the_gradient_of_its_enumerated_mean(remedy, dependent):
+def test_what_a_remedy_adds_has_the_gradient_of_its_enumerated_mean(remedy, dependent, double):
     """The terms of a remedy read the probabilities of gates, which follow earlier draws where gates are dependent."""
-    model, objective = model_of(dependent=dependent, baseline="leave_one_out", samples=3, **remedy)
+    model, objective = model_of(double, dependent=dependent, baseline="leave_one_out", samples=3, **remedy)
     for weights in model.auxiliary.parameters() if model.auxiliary is not None else []:
         weights.data.mul_(4)  # so that what it reads matters
     guide = torch.tensor([[1, 0, 1], [0, 1, -1], [-1, -1, -1]]) if "guidance" in remedy else None
     batch = batch_of((3, 2, 1))._replace(guide=guide)
     expected = enumerated_gradient(model, objective, batch)
     torch.manual_seed(2)
-    drawn = drawn_gradients(model, objective, batch, 300, copies=16)
+    drawn = drawn_gradients(model, objective, batch, 200, copies=16)
     error = (drawn.mean(0) - expected).abs() / (drawn.std(0) / math.sqrt(len(drawn)))
     assert (error < 4.5).all(), f"{error.max():.1f} standard errors off"
 

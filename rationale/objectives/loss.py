@@ -30,7 +30,6 @@ from rationale.objectives.penalties import (
     count_selected,
     count_switches,
     expected_transitions,
-    guidance,
     guidance_of_texts,
     log_mean,
     log_means,
@@ -234,17 +233,15 @@ class RationaleObjective(nn.Module):
             apart = head.divergence(output.prediction, output.auxiliary)  # [K B]
             parts["divergence"] = apart.detach().mean()
             task = task + self.closeness * apart
-        loss = (task + price).mean()
         remedies = torch.zeros_like(task)  # [K B]; they depend on draws only where gates depend on earlier ones
         if output.auxiliary is not None:
             remedies = remedies + head.loss(output.auxiliary, target)
-            loss = loss + remedies.mean()
         if batch.guide is not None and self.training:
-            guided = (output.gates.log_prob_nonzero, output.gates.log_prob_zero, repeated(batch.guide, num_samples))
-            missed = guidance(*guided)
-            parts["guidance"] = missed.detach()
-            loss = loss + self.guidance * missed
-            remedies = remedies + self.guidance * guidance_of_texts(*guided)
+            guide = repeated(batch.guide, num_samples)
+            missed = guidance_of_texts(output.gates.log_prob_nonzero, output.gates.log_prob_zero, guide)
+            parts["guidance"] = missed.detach().mean()
+            remedies = remedies + self.guidance * missed
+        loss = (task + price).mean() + remedies.mean()
         for term in self._constraint_terms(output, mask, parts):
             loss = loss + term
         if self.training and not output.gates.has_rsample:

@@ -201,18 +201,13 @@ def guidance(log_prob_nonzero: Tensor, log_prob_zero: Tensor, guide: Tensor) -> 
     >>> guidance(half, half, torch.tensor([[1, 0, -1]]))  # ln 2: coins know nothing
     tensor(0.6931)
     """
-    return _missed(log_prob_nonzero, log_prob_zero, guide).sum() / (guide >= 0).sum().clamp(min=1)
+    return guidance_of_texts(log_prob_nonzero, log_prob_zero, guide).mean()
 
 
 def guidance_of_texts(log_prob_nonzero: Tensor, log_prob_zero: Tensor, guide: Tensor) -> Tensor:
-    """What each text adds to `guidance`, whose arguments it takes: [B], whose mean is `guidance`."""
-    missed = _missed(log_prob_nonzero, log_prob_zero, guide).sum(1)
-    return missed * (len(guide) / (guide >= 0).sum().clamp(min=1))
-
-
-def _missed(log_prob_nonzero: Tensor, log_prob_zero: Tensor, guide: Tensor) -> Tensor:
-    """The cross-entropy of each word that the guide speaks of, and 0 elsewhere: [B, T]."""
-    return torch.where(guide >= 0, torch.where(guide == 1, -log_prob_nonzero, -log_prob_zero), 0.0)
+    """What each text adds to `guidance`, with the same arguments: [B], whose mean is `guidance`."""
+    missed = torch.where(guide == 1, -log_prob_nonzero, -log_prob_zero)
+    return torch.where(guide >= 0, missed, 0.0).sum(1) * (len(guide) / (guide >= 0).sum().clamp(min=1))
 
 
 def _same_shape(values: Tensor, mask: Tensor) -> None:

@@ -154,8 +154,7 @@ def _refuse_another_run(folder: Path, there: str, p: OwnTextSettings) -> None:
     unlike = unlike_recorded(folder, _recorded(p))
     if not unlike:
         with reading() as files, contextlib.redirect_stdout(io.StringIO()):  # the run said what it noticed in them
-            _read_parts(p)
-            read_extraction(p)
+            _read(p)
         if (folder / READ).exists():
             changed = another_file(read_json(folder / READ, dict[str, str]), files)
             unlike = f"before {changed} was changed" if changed else ""
@@ -188,10 +187,11 @@ def _recorded(p: OwnTextSettings) -> dict[str, Any]:
     return vars(p) | files_of(vars(p))
 
 
-def _read_parts(p: OwnTextSettings) -> None:
-    """Count the files of the parts of one's own among what the run has read, so that a change of them is noticed."""
+def _read(p: OwnTextSettings) -> Labelled:
+    """The texts. The files of parts of one's own count as read, too, so that a change of them is noticed."""
     for file in sorted(sources_of(vars(p))):
         digest_read(file)
+    return read_extraction(p)
 
 
 def _plain(value: Any) -> Any:
@@ -211,8 +211,7 @@ def _fit(p: OwnTextSettings, folder: Path, threads: int, quiet: bool, is_kept: b
             if is_kept:
                 _record_environment(folder, p, threads)
             with reading() as files:
-                _read_parts(p)
-                texts = read_extraction(p)
+                texts = _read(p)
                 result = train_extractor(p, texts.splits, texts.head, texts.num_outputs, folder)
             save_own(folder, result, p, texts, _baseline(texts, p.class_weight))
         write_text(folder / NOTES, json.dumps(notes, ensure_ascii=False, indent=1) + "\n")
