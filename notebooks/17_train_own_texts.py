@@ -43,7 +43,8 @@ from IPython.display import display
 
 from rationale import figures, load, training
 from rationale.data import batches
-from rationale.data.own import is_own, texts_as_written
+from rationale.data.corpora import names_own
+from rationale.data.own import texts_as_written
 from rationale.data.read import read_extraction, write_as_table
 from rationale.metrics import confusion
 from rationale.runs import claims, faithfulness, onnx_reader, results_folder, validated
@@ -85,7 +86,7 @@ training.require_words(p)  # before anything is read
 
 # %%
 named = p
-if not is_own(p.corpus):
+if not names_own(p.corpus):
     num_texts = p.num_train + p.num_dev + p.num_test or 2500
     made = write_as_table(p.corpus, folder / "reviews.csv", num_texts)
     columns = {"text": "text", "label": "label", "rationale": "rationale"}
@@ -103,7 +104,7 @@ figures.show_table(pd.DataFrame(facts, columns=["split", "texts", "median words"
 in_split = [{example.tokens for example in part} for part in splits.values()]
 shared = in_split[0] & (in_split[1] | in_split[2])
 print(f"{len(shared)} texts of dev and test are in train, too")
-assert not shared or is_own(p.corpus), "the made-up texts are divided without copies"
+assert not shared or names_own(p.corpus), "the made-up texts are divided without copies"
 majority = max(Counter(example.label for example in splits["test"]).values()) / len(splits["test"])
 if labels:
     print(f"the most frequent class is the right answer for {majority:.1%} of test")
@@ -149,7 +150,7 @@ finer = training.score_by_rate(splits, texts.head, [k / 100 for k in range(1, 11
 assert len(finer) == 10, "one number for each of 0.01, 0.02, ... 0.1"
 for k, rate in ((1, 0.02), (4, 0.05), (9, 0.1)):
     assert abs(finer[k] - by_rate["largest weights"][rates.index(rate)]) < 1e-9, f"another score at {rate}"
-if not is_own(p.corpus):
+if not names_own(p.corpus):
     print(f"dev {metric} with 1 % of the words {finer[0]:.3g}; the guess of exercise 1 was {guess}")
 
 # %% [markdown]
@@ -268,7 +269,7 @@ else:
     unit = np.ptp(texts.own.scale)  # of the scores in your file
     errors = unit * np.sqrt([scores["test"]["mse"], np.var([example.label for example in splits["test"]])])
     print(f"typical error on test {errors[0]:.3g}, on your scale; if the answer is always the mean, {errors[1]:.3g}")
-if not is_own(p.corpus) and claims.apply_to(p, "17_train_own_texts"):
+if not names_own(p.corpus) and claims.apply_to(p, "17_train_own_texts"):
     assert scores["test"]["accuracy"] > majority + 0.1, "better than the most frequent class for every text"
     assert abs(scores["dev"]["rate_selected"] - p.selection) < 0.05, "the constraint holds"
 
@@ -485,7 +486,7 @@ assert len(again) == len(answers), "one answer for each text"
 for before, after in zip(answers, again, strict=True):
     assert after.text.split() == [word for span in before.rationale for word in span.text.split()], "the passages alone"
 turned = np.mean([before.label != after.label for before, after in zip(answers, again, strict=True)])
-if not is_own(p.corpus):
+if not names_own(p.corpus):
     print(f"{turned:.0%} of the answers change; the guess of exercise 2 was {changes:.0%}")
 
 # %% [markdown]

@@ -53,7 +53,8 @@ def fit(
 ) -> "SavedRun":
     """Train a rationale extractor on texts of your own.
 
-    With the same settings this is the run of notebook `17_train_own_texts`, to the last bit on the same machine.
+    With the same settings this is the run of notebook `17_train_own_texts`, to the last bit on the same machine. Calls
+    in several threads of a process train one after the other, because they share its random state.
 
     Parameters
     ----------

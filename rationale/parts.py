@@ -17,6 +17,16 @@ from rationale.errors import BadInput
 
 Part = TypeVar("Part")
 TABLES: list["Table[Any]"] = []
+# The setting that chooses a part of each kind. Two kinds may have parts of the same name, if their settings differ.
+CHOSEN_BY = {
+    "gate": "model",
+    "mapping": "model",
+    "encoder": "encoder",
+    "pool": "pool",
+    "rule": "rule",
+    "corpus": "corpus",
+}
+CHOOSING = tuple(dict.fromkeys(CHOSEN_BY.values()))  # each such setting once
 
 
 class Table(dict[str, Part]):
@@ -24,7 +34,7 @@ class Table(dict[str, Part]):
 
     Parameters
     ----------
-    kind : str
+    kind : one of `CHOSEN_BY`
         In words, for messages.
     accepts : function
         Whether an object is a part of this kind.
@@ -32,6 +42,8 @@ class Table(dict[str, Part]):
 
     Attributes
     ----------
+    setting : str
+        The setting that chooses a part of this kind.
     files : dict
         The file of each part that is not the package's; None if it was defined where no file is known, as in
         JupyterLab.
@@ -39,7 +51,8 @@ class Table(dict[str, Part]):
 
     def __init__(self, kind: str, accepts: Callable[[Any], bool], parts: Iterable[tuple[str, Part]] = ()):
         super().__init__(parts)
-        self.kind, self.accepts, self.files = kind, accepts, dict[str, Path | None]()
+        self.kind, self.setting, self.accepts = kind, CHOSEN_BY[kind], accepts
+        self.files = dict[str, Path | None]()
         TABLES.append(self)
 
     def add(self, name: str, part: Part, module: str) -> None:
@@ -140,9 +153,14 @@ def require_arguments(setting: str, part: type, base: type, described: str, *arg
         raise BadInput(f"{setting}: {part.__name__}.__init__ must take {described}") from None
 
 
-def find_file(name: str) -> Path | None:
-    """The file of a part of one's own; None if there is no such part, or its file is unknown."""
-    return next((table.files[name] for table in TABLES if name in table and table.files.get(name)), None)
+def tables_with(setting: str, name: Any) -> list[Table[Any]]:
+    """The tables of the parts that a setting chooses, as far as they have a part of this name."""
+    return [table for table in TABLES if table.setting == setting and name in table]
+
+
+def find_file(setting: str, name: str) -> Path | None:
+    """The file of the part of one's own that a setting names; None if there is none, or its file is unknown."""
+    return next((file for table in tables_with(setting, name) if (file := table.files.get(name))), None)
 
 
 def file_of(module: str) -> Path | None:

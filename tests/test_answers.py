@@ -132,7 +132,10 @@ def test_a_model_of_pairs_answers_to_pairs(tmp_path):
     first, second, blank = model([("a warm film", "it is good"), "a warm film ||| it is good", ""])
     assert first.label in ("neg", "pos") and first.probability == pytest.approx(second.probability)
     assert first.second_tokens[1:] == ("it", "is", "good") and len(first.z) == 4 and {*map(len, first.z)} == {4}
-    assert blank.label is None
+    assert blank.label is None and model([("", "it is good")])[0].label is None
+    for text in ("a warm film |||", "||| it is good", "a ||| b ||| c", "a warm film"):
+        with pytest.raises(BadInput, match="^text 1: .* is no pair; accepted: "):
+            model([text])
     shown = first._repr_html_()
     assert "<div>a warm film</div><div>it is good</div><details>" in shown and "opacity" not in shown
     for word, weights in zip(("a", "warm", "film"), first.z[1:], strict=True):
@@ -802,6 +805,12 @@ def test_fit_names_a_setting_that_does_not_exist(tmp_path):
             {},
             r"data: a table is no path; accepted: a file, .*; save it first, by data.to_csv.*",
         ),
+        (
+            "movies",
+            {},
+            "data: movies is the name of a corpus of the package; accepted: a file, a folder such as ./movies, or "
+            "hub:owner/name; in a clone, `python -m rationale.runs 17_train_own_texts corpus=movies` trains on it",
+        ),
         ("r.csv", {"threads": 0}, "threads: 0; accepted: a whole number from 1"),
         ("r.csv", {"threads": "2"}, "threads: '2'; accepted: a whole number from 1"),
         ("r.csv", {"folder": 5}, "folder: 5 is no path; accepted: a folder"),
@@ -889,6 +898,19 @@ def test_training_and_loading_leave_the_random_numbers_that_come_next_as_they_ar
     assert states() == before
     rationale.load(tmp_path / "run")
     assert states() == before
+
+
+def test_calls_in_several_threads_train_as_if_each_was_alone_and_leave_the_output_as_it_was(tmp_path, capsys):
+    path, stream, seeds = write_table(tmp_path / "r.csv", reviews(60)), sys.stdout, (1, 2)
+
+    def weights(seed):
+        return rationale.fit(path, quiet=True, **(SMALL | {"seed": seed})).model.head.output.weight
+
+    alone = [*map(weights, seeds)]
+    with ThreadPoolExecutor(2) as pool:
+        together = [*pool.map(weights, seeds)]
+    assert all(map(torch.equal, alone, together)) and not torch.equal(*alone)
+    assert sys.stdout is stream
 
 
 def test_fit_leaves_the_number_of_threads_as_it_was(tmp_path):

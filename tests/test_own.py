@@ -19,15 +19,15 @@ from test_odd_places import ordinary_user
 from test_odd_places import place as folder_for_all  # noqa: F401
 
 from rationale.data.characters import merged, token_spans
-from rationale.data.corpora import find_corpus
+from rationale.data.corpora import find_corpus, names_own
 from rationale.data.corpora.movies import read_movies
 from rationale.data.corpus import SPLITS, Corpus
 from rationale.data.example import Example, data_folder
-from rationale.data.own import is_own, read_own, require_texts, texts_as_written
 from rationale.data.own import read as reader
+from rationale.data.own import read_own, require_texts, texts_as_written
 from rationale.data.own.eraser import is_eraser
 from rationale.data.own.labels import far_scores
-from rationale.data.own.settings import TextFileSettings, absolute
+from rationale.data.own.settings import TextFileSettings, absolute, is_own
 from rationale.data.own.splits import SHARES, divide, strata_of
 from rationale.data.pairs import NULL
 from rationale.data.read import read_alignment, read_extraction, write_as_table
@@ -645,6 +645,8 @@ def test_a_path_is_told_from_a_name_and_becomes_absolute(tmp_path, monkeypatch):
         with pytest.raises(BadInput, match=r"one of .*, or a file \(.csv, .tsv, .jsonl, .parquet\) or a folder"):
             cls.check("corpus", "sts")
     assert OwnTextSettings.check("corpus", "synthetic") == "synthetic"
+    (tmp_path / "synthetic").mkdir()
+    assert not names_own("synthetic") and names_own("texts") and names_own("./synthetic")
 
 
 def test_the_first_texts_of_a_split_are_given_as_they_stand_in_their_files(tmp_path):

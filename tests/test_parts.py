@@ -21,6 +21,7 @@ from rationale.data.corpus import Corpus
 from rationale.data.example import Example
 from rationale.data.read import read_extraction
 from rationale.distributions import Bernoulli, BinaryConcrete, StretchedRectified
+from rationale.distributions.protocol import GateDistribution
 from rationale.errors import BadInput
 from rationale.models import build_extractor
 from rationale.nn import (
@@ -44,7 +45,7 @@ from rationale.runs import notebook_path, root
 from rationale.runs.__main__ import listing
 from rationale.runs.cells import defaults, settings_class
 from rationale.runs.fingerprint import fingerprint, sources
-from rationale.runs.own_parts import files_of, load_parts
+from rationale.runs.own_parts import files_of, load_parts, load_recorded, sources_of
 from rationale.runs.parameters import resolve
 from rationale.runs.saved import read_parameters
 from rationale.runs.sweeps import read_sweep
@@ -157,6 +158,18 @@ def test_the_fingerprint_covers_the_file_of_an_own_part(tmp_path):
     assert fingerprint(FIRST, {"model": "of_module"}) != first
 
 
+def test_parts_of_two_kinds_may_have_one_name(tmp_path):
+    """The pool `argmax` is not looked for among the rules, of which the package has one of this name."""
+    module, params = tmp_path / "my_pools.py", {"pool": "argmax", "rule": "argmax"}
+    module.write_text("from rationale.nn import MaxPool\n\n\nclass Mine(MaxPool):\n    name = 'argmax'\n")
+    recorded = params | {"pool_file": str(module)}
+    load_recorded(recorded, "a run")
+    assert POOLS["argmax"].__name__ == "Mine" and RULES["argmax"].__name__ != "Mine"
+    assert files_of(params) == {"pool_file": str(module)}
+    assert sources_of(params) == {module} and sources_of({"rule": "argmax"}) == set()
+    load_recorded(recorded, "a run")  # it is known by now
+
+
 # --- registering
 
 
@@ -267,6 +280,27 @@ def gate_of(returned, **attributes):
 def test_a_gate_whose_distribution_cannot_be_used_is_refused_before_it_is_trained(returned, attributes, said):
     p = gate_of(returned, **attributes)
     assert f"model: Mine.{said}" in refusal(build_extractor, p, torch.zeros(5, p.embedding_size), "scores", 1)
+
+
+class Bare:
+    """A distribution that has what `GateDistribution` lists, and no more."""
+
+    def __init__(self, law):
+        self._law = law
+
+
+for member in (*GateDistribution.__annotations__, *(name for name in vars(GateDistribution) if name[0] != "_")):
+    setattr(Bare, member, property(lambda bare, member=member: getattr(bare._law, member)))
+
+
+@pytest.mark.parametrize(("rule", "lacks"), [("argmax", "base_mean"), ("argmax_conditional", "conditional_mean")])
+def test_a_gate_is_refused_before_it_is_trained_if_the_rule_cannot_decide_it(rule, lacks):
+    p = gate_of(lambda raw: Bare(StretchedRectified(BinaryConcrete(raw.squeeze(-1), 0.5), -0.1, 1.1)))
+    vectors = torch.zeros(5, p.embedding_size)
+    said = refusal(build_extractor, SimpleNamespace(**(vars(p) | {"rule": rule})), vectors, "scores", 1)
+    assert said.startswith(f"model: Mine.of returns a Bare, which has no {lacks}, as rule {rule} needs it; accepted: ")
+    for other in ("expected", "threshold"):
+        assert build_extractor(SimpleNamespace(**(vars(p) | {"rule": other})), vectors, "scores", 1)
 
 
 def soft(raw):

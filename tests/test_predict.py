@@ -356,6 +356,10 @@ def test_a_blank_line_gets_an_empty_answer_in_its_place(scored, labelled, paired
         assert code == 0 and "error" not in err and [bool(row["tokens"]) for row in rows] == [True, False, False, True]
         assert rows[1]["prediction"] is None and rows[1]["z"] == [] and rows[0] == rows[3]
         assert rows[1].get("label", None) is None and rows[1].keys() <= rows[0].keys()
+        spans = [
+            json.loads(line) for line in told(capsys, run, "--file", str(path), "--jsonl", "--spans")[1].splitlines()
+        ]
+        assert spans[1].keys() == spans[0].keys() and not any(spans[1].values())
         shown = told(capsys, run, "--file", str(path))[1].split("\n\n")
         assert shown[1].strip() == shown[2].strip() == "no words"
 

@@ -177,7 +177,7 @@ def test_the_multiplier_of_a_fitted_mask_starts_where_the_settings_say():
         return torch.stack([torch.zeros_like(size), torch.tanh(4 * size)], 1)
 
     kept = {}
-    for start in (0.0, 0.1, 200.0):
+    for start in (0.1, 200.0):
         torch.manual_seed(0)
         p = small(multiplier_init=start, num_steps=150, margin=100.0)
         only = frozen._replace(predict=smooth, layers=frozen.layers[:1])
@@ -186,7 +186,6 @@ def test_the_multiplier_of_a_fitted_mask_starts_where_the_settings_say():
         kept[start] = values[:, 0]  # of the states that `smooth` reads
     assert kept[200.0][:, 0].mean() > 0.7 > 0.3 > kept[0.1][:, 0].mean(), "the first position"
     assert kept[200.0][:, 1:].mean() < 0.3, "no other position has a price"
-    assert kept[0.0].allclose(kept[0.1], atol=0.01), "0 is raised to 0.1 at the first step"
 
 
 def test_an_unknown_estimator_is_refused():

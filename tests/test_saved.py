@@ -55,6 +55,15 @@ def run(tmp_path_factory):
     return folder, result, save_run(folder, result, parameters(epochs=2))
 
 
+def test_a_folder_called_like_a_corpus_does_not_change_what_a_run_is_taken_for(run, tmp_path, monkeypatch):
+    folder, result, _ = run
+    save_run(tmp_path / "run", result, SimpleNamespace(**vars(parameters(epochs=2)), corpus="synthetic"))
+    before = load_run(tmp_path / "run")
+    (tmp_path / "synthetic").mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert load_run("run").outputs == before.outputs == ["look"]
+
+
 @pytest.mark.parametrize("changes", RUNS, ids=lambda changes: "-".join(map(str, changes.values())) or "hardkuma")
 def test_a_loaded_run_predicts_and_selects_the_same_on_new_text(tmp_path, changes):
     result = train(tmp_path, epochs=1, **changes)

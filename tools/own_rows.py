@@ -18,7 +18,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from rationale.data.own import is_own
+from rationale.data.corpora import names_own
 from rationale.errors import BadInput, command
 from rationale.files import write_text
 from rationale.nn.gates import GATES
@@ -43,7 +43,7 @@ def own_row(run: Path) -> dict[str, Any]:
     if notebook_of(run) != NOTEBOOK_OF_FIT:
         raise BadInput(f"{run}: a run of {notebook_of(run)}; accepted: runs of {NOTEBOOK_OF_FIT}")
     p, scores = saved.read_parameters(run), saved.read_metrics(run)
-    if is_own(p["corpus"]):
+    if names_own(p["corpus"]):
         raise BadInput(f"{run}: nobody else has its texts; accepted: runs on a corpus of the package")
     metric, right = by_text.scores_by_text(run) or ("", None)
     if metric != OF_BASELINE["classes"] or right is None:

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from rationale.data import parsed
-from rationale.data.corpora import corpus_names, find_corpus
+from rationale.data.corpora import corpus_names, find_corpus, names_own
 from rationale.data.corpus import Corpus, Request
 from rationale.data.example import Example, Question
-from rationale.data.own import OwnTexts, is_own, read_own, require_texts
+from rationale.data.own import OwnTexts, read_own, require_texts
 from rationale.data.targets import Targets
 from rationale.errors import BadInput, require_known
 from rationale.files import write_text
@@ -157,7 +157,7 @@ def require_own(p: ReadSettings) -> None:
 
 def _names_own(p: ReadSettings) -> bool:
     """Whether the corpus is a file or a folder of one's own, which settings with columns can name."""
-    return p.corpus not in corpus_names() and is_own(p.corpus) and "text" in vars(p)
+    return names_own(p.corpus) and "text" in vars(p)
 
 
 def _own(p: ReadSettings) -> Labelled:

@@ -20,7 +20,7 @@ from rationale.data.batches import Batch
 from rationale.distributions.binary import Bernoulli
 from rationale.distributions.rectified import HardConcrete
 from rationale.errors import optional
-from rationale.explain.diffmask import LEFT, RIGHT, TEMPERATURE
+from rationale.explain.diffmask import LEFT, MULTIPLIERS, RIGHT, TEMPERATURE
 from rationale.explain.frozen import FrozenModel, divergence
 from rationale.objectives.penalties import masked_mean
 
@@ -188,7 +188,7 @@ def masks(
     estimator: str = "relaxed",
     rate: float = 0.1,
     learn_baseline: bool = False,
-    multiplier_init: float = 0.1,
+    multiplier_init: float = MULTIPLIERS[0],
     watch: Callable[[int, Tensor, Tensor], None] | None = None,
 ) -> Tensor:
     """P(z_i != 0) of gates whose logits are free parameters of each text: DiffMask without amortisation.
@@ -211,8 +211,8 @@ def masks(
         Step size of Adam on the logits.
     learn_baseline : bool
         Whether the baseline b, which starts at 0, is fitted to the text too; otherwise it stays 0.
-    multiplier_init : float >= 0
-        lambda before the first step; after it, lambda is in [0.1, 200].
+    multiplier_init : float, in [0.1, 200]
+        lambda at the first step. It stays between these bounds, `MULTIPLIERS`.
     watch : function of (step, keep, distance), or None
         It is called at each step, counted from 1, with P(z_i != 0) [B, T] before the step and the divergence of its
         draw [B], in nats. `Quarters` is such a function.
@@ -227,7 +227,8 @@ def masks(
     (original, states), mask = frozen.read(batch), frozen.mask(batch)
     baseline = torch.zeros_like(states[layer][:, :1]).requires_grad_(learn_baseline)  # [B, 1, D]
     raw = torch.full_like(mask, 5.0, dtype=original.dtype).requires_grad_()
-    log_multiplier = original.new_full((len(mask),), multiplier_init).log()  # 0: -inf, until it is clamped below
+    log_multiplier = original.new_full((len(mask),), multiplier_init).log()
+    bounds = tuple(map(math.log, MULTIPLIERS))
     average = original.new_zeros(len(mask))
     parameters = [raw, baseline] if learn_baseline else [raw]
     optimizer = torch.optim.Adam(parameters, lr=rate)
@@ -250,7 +251,7 @@ def masks(
             tensor.grad = gradient
         optimizer.step()
         raw.data.clamp_(-10, 10)
-        log_multiplier = (log_multiplier + 0.01 * (gap / margin).clamp(-1, 5)).clamp(math.log(0.1), math.log(200))
+        log_multiplier = (log_multiplier + 0.01 * (gap / margin).clamp(-1, 5)).clamp(*bounds)
     return free_gates(raw.detach(), estimator).prob_nonzero * mask
 
 

@@ -29,6 +29,7 @@ from rationale.settings import Settings, setting
 
 TEMPERATURE, LEFT, RIGHT = 0.2, -0.2, 1.0  # of the half-open gates: P(v = 1) = 0
 PROBE_TARGETS = ("inputs", "states")  # what a probe masks
+MULTIPLIERS = (0.1, 200.0)  # bounds of the multiplier of a divergence
 
 
 class ProbeSettings(Settings):
@@ -39,7 +40,7 @@ class ProbeSettings(Settings):
     margin: float = setting(0.03, "divergence that masking may cost, in nats", "(0, inf)")
     divergence: Literal["kl", "reverse_kl", "js"] = setting("kl", "from the answer before to that after masking")
     form: Literal["probability", "log"] = setting("probability", "price of a position: P(z != 0), or its logarithm")
-    multiplier_init: float = setting(0.1, "multiplier at the start", "[0, inf)")
+    multiplier_init: float = setting(MULTIPLIERS[0], "multiplier at the start", f"[{MULTIPLIERS[0]}, {MULTIPLIERS[1]}]")
     multiplier_rate: float = setting(0.01, "step of the logarithm of the multiplier", "(0, inf)")
 
 
@@ -256,9 +257,9 @@ class ProbeObjective(nn.Module):
         form: str = "probability",
         kind: str = "kl",
         rate: float = 0.01,
-        start: float = 0.1,
+        start: float = MULTIPLIERS[0],
         quadratic: float = 10.0,
-        bounds: tuple[float, float] = (0.1, 200.0),
+        bounds: tuple[float, float] = MULTIPLIERS,
     ):
         super().__init__()
         if form not in ("probability", "log"):

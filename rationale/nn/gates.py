@@ -19,6 +19,7 @@ from rationale.distributions.binary import Bernoulli, StraightThroughBernoulli
 from rationale.distributions.protocol import GateDistribution
 from rationale.distributions.rectified import HardConcrete, HardKuma
 from rationale.errors import BadInput
+from rationale.nn.rules import RULES
 from rationale.nn.start import inverse_softplus, widest_shapes
 from rationale.parts import Table, require_arguments, require_method
 from rationale.settings import Settings, setting
@@ -139,7 +140,7 @@ def build_gate(name: str, num_features: int, p: Any) -> Gate:
         _require_layers(GATES[name], num_features)
     gate = GATES[name].build(num_features, p)
     if name in GATES.files:
-        _require_gates(gate, num_features)
+        _require_gates(gate, num_features, vars(p).get("rule"))
         _require_zeros(gate, p)
     return gate
 
@@ -170,8 +171,11 @@ def _require_zeros(gate: Gate, p: Any) -> None:
 
 
 @torch.no_grad()
-def _require_gates(gate: Gate, num_features: int) -> None:
-    """Refuse a gate that does not make one usable distribution of each token, told from two texts of three tokens."""
+def _require_gates(gate: Gate, num_features: int, rule: str | None) -> None:
+    """Refuse a gate that does not make one usable distribution of each token, told from two texts of three tokens.
+
+    It is usable if the rule of the test time can decide it, too.
+    """
     told, form = f"model: {type(gate).__name__}", "see `GateDistribution` in rationale/distributions/protocol.py"
     if not any(isinstance(layer, nn.Linear) for layer in gate.children()):
         raise BadInput(f'{told} names no layers; call super().__init__(num_features, "name")')
@@ -181,6 +185,10 @@ def _require_gates(gate: Gate, num_features: int) -> None:
     if missing:
         what = f"{told}.of returns a {type(gates).__name__}, which has no {', '.join(missing[:3])}"
         raise BadInput(f"{what}; accepted: a distribution such as StretchedRectified or Bernoulli ({form})")
+    inside = RULES[rule].inside if rule is not None and not gates.binary else ""
+    if inside and not hasattr(type(gates), inside):
+        what = f"{told}.of returns a {type(gates).__name__}, which has no {inside}, as rule {rule} needs it"
+        raise BadInput(f"{what}; accepted: rule=expected, or {inside} as StretchedRectified has it ({form})")
     if gates.batch_shape != (2, 3):
         what = f"{told}.of returns gates of shape {tuple(gates.batch_shape)} for outputs of shape (2, 3, G)"
         raise BadInput(f"{what}; accepted: (2, 3), as from raw.squeeze(-1) or raw.unbind(-1)")

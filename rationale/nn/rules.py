@@ -4,13 +4,12 @@ To add a rule, write one subclass of `Rule` with a `name`.
 """
 
 from collections.abc import Iterator
-from typing import Annotated, Any, ClassVar, cast
+from typing import Annotated, Any, ClassVar
 
 import torch
 from torch import Tensor
 
 from rationale.distributions.protocol import GateDistribution
-from rationale.distributions.rectified import StretchedRectified
 from rationale.metrics import num_within_budget
 from rationale.parts import Table
 from rationale.settings import OneOf, Refusal, Settings, setting
@@ -59,6 +58,8 @@ class Rule:
         Whether the rule draws random numbers.
     reads_weights : bool
         Whether the rule also chooses words by their attention weights, in a model without gates; see `of_weights`.
+    inside : str
+        The attribute of gates that are not binary which the rule needs beside those of `GateDistribution`; "": none.
     """
 
     name: ClassVar[str]
@@ -67,6 +68,7 @@ class Rule:
     in_order: ClassVar[bool] = True
     is_random: ClassVar[bool] = False
     reads_weights: ClassVar[bool] = False
+    inside: ClassVar[str] = ""
 
     def __init_subclass__(cls, **kwargs: Any):
         super().__init_subclass__(**kwargs)
@@ -94,12 +96,7 @@ RULES: Table[type[Rule]] = Table("rule", lambda part: isinstance(part, type) and
 class Argmax(Rule):
     """The likeliest of {0}, {1} and (0, 1); the mean of the base variable where the interval wins."""
 
-    name = "argmax"
-
-    @staticmethod
-    def inside(gates: StretchedRectified) -> Tensor:
-        """The value where the interval wins, [..., T]."""
-        return gates.base_mean
+    name, inside = "argmax", "base_mean"
 
     @classmethod
     def decide(cls, gates: GateDistribution, mask: Tensor | None, threshold: float, budget: float) -> Tensor:
@@ -107,8 +104,7 @@ class Argmax(Rule):
         hard = (zero <= one).to(zero.dtype)
         if gates.binary:
             return hard
-        inside = cls.inside(cast(StretchedRectified, gates))  # where draws are not binary, there is an interval
-        return torch.where((interior > zero) & (interior > one), inside, hard)
+        return torch.where((interior > zero) & (interior > one), getattr(gates, cls.inside), hard)
 
     @classmethod
     def selects(cls, gates: GateDistribution, mask: Tensor | None, threshold: float, budget: float) -> Tensor:
@@ -120,12 +116,7 @@ class Argmax(Rule):
 class ArgmaxConditional(Argmax):
     """The same choice, and E[H | 0 < H < 1] where the interval wins."""
 
-    name = "argmax_conditional"
-
-    @staticmethod
-    def inside(gates: StretchedRectified) -> Tensor:
-        """The value where the interval wins, [..., T]."""
-        return gates.conditional_mean
+    name, inside = "argmax_conditional", "conditional_mean"
 
 
 class Expected(Rule):

@@ -22,8 +22,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from rationale.data.batches import Vocabulary, encode, encode_pairs
-from rationale.data.corpora import find_corpus
-from rationale.data.own import is_own
+from rationale.data.corpora import find_corpus, names_own
 from rationale.data.own.labels import number_of
 from rationale.data.own.labels import spelled as label_as_text
 from rationale.data.pairs import NULL
@@ -180,9 +179,9 @@ class SavedRun:
             return self.labels or [str(i) for i in range(self.model.head.output.out_features)]
         p = vars(self.parameters)
         aspect = p.get("aspect", "score")
-        if is_own(p.get("corpus", "")):
-            return [p["label"]]
-        return [*find_corpus(p["corpus"]).outputs(aspect)] if "corpus" in p else [aspect]
+        if "corpus" not in p:
+            return [aspect]
+        return [p["label"]] if names_own(p["corpus"]) else [*find_corpus(p["corpus"]).outputs(aspect)]
 
     def tokens(self, text: str) -> list[str]:
         """Split a new text into tokens as the texts of the corpus were split; for pairs, see `tokenise.split_text`."""
@@ -275,10 +274,12 @@ def _empty(run: SavedRun, texts: Iterable[Any]) -> Iterator[Answer]:
 def _texts_of_pair(pair: Any) -> tuple[str, str] | None:
     """The texts of a pair, which may be a row of an array, or one text; two empty ones for a blank one.
 
-    None if it is no pair.
+    None if it is no pair. One text in which a side of the mark is empty is none: it is more likely to be a mistake.
     """
     if isinstance(pair, str):
         sides = [side.strip() for side in pair.split(BETWEEN)] if pair.strip() else ["", ""]
+        if pair.strip() and not all(sides):
+            return None
     elif isinstance(pair, Iterable) and not isinstance(pair, Mapping | Set):
         sides = list(islice(pair, 3))
     else:

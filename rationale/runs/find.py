@@ -6,8 +6,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from rationale.data.corpora import corpus_names
-from rationale.data.own import is_own
+from rationale.data.corpora import corpus_names, names_own
 from rationale.errors import BadInput
 from rationale.nn.gates import GATES
 from rationale.runs import saved
@@ -35,7 +34,7 @@ def find_runs(folder: Path | str) -> dict[str, list[Path]]:
             p = saved.read_parameters(path.parent)
             if "methods" in p:
                 runs_by_use["probes"].append(path.parent)
-            elif "model" in p and (p.get("corpus") in of_texts or is_own(p["corpus"])):
+            elif "model" in p and (p.get("corpus") in of_texts or names_own(p["corpus"])):
                 runs_by_use["texts"].append(path.parent)
     runs_by_use["texts"].sort(key=lambda run: saved.read_parameters(run)["model"] not in GATES)
     without_trials = {use: [run for run in runs if run.name not in TRIALS] for use, runs in runs_by_use.items()}

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from rationale.runs.notebook_text import tree_of
-from rationale.runs.own_parts import CHOOSING, sources_of
+from rationale.runs.own_parts import sources_of
 from rationale.runs.workspace import root
 
 PACKAGE = "rationale"
@@ -26,7 +26,6 @@ IN_THE_KERNEL = "cells inputs kernel onnx_reader own_parts parameters plain to_o
 SHOWING = tuple(
     f"{PACKAGE}.{name}" for name in ("figures", "explorers", "progress", *(f"runs.{part}" for part in IN_THE_KERNEL))
 )
-NAMING = CHOOSING  # parameters whose values name code
 STRING_OR_COMMENT = re.compile(
     r"""(?s:(\"{3}|'{3})(?:\\.|[^\\])*?\1|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*')|#[^\n]*"""
 )
@@ -61,7 +60,7 @@ def sources(notebook: Path, params: Mapping[str, Any] | None = None) -> list[Pat
 def fingerprint(notebook: Path, params: Mapping[str, Any] | None = None) -> str:
     """Twelve hex digits of the code of `sources(notebook, params)`. Comments and docstrings do not count.
 
-    Runs of one notebook with the same values of NAMING have the same fingerprint.
+    Runs of one notebook with the same values of `CHOOSING` have the same fingerprint.
     """
     digest = hashlib.sha256()
     for path in sources(notebook, params):

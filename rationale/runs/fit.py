@@ -6,6 +6,7 @@ import json
 import os
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator
 from enum import Enum
 from pathlib import Path
@@ -15,6 +16,8 @@ import numpy as np
 import torch
 import yaml
 
+from rationale.data.corpora import corpus_names
+from rationale.data.corpus import OWN_CORPORA
 from rationale.data.read import Labelled, read_extraction
 from rationale.digests import changed as changed_files
 from rationale.digests import digest_read, reading
@@ -43,6 +46,8 @@ KNOWN_BY = ("model.safetensors", "params.yaml")  # files by which a folder is kn
 OTHERS = ("metrics.json", "history.csv", "splits.csv", "rationales.jsonl", "baseline.json", READ, NOTES)
 FROM_TEXTS = ("whole_text_epochs",)  # settings of which a checkpoint has the number that null stood for
 ENVIRONMENT = "environment.txt"  # of a run, finished or not
+# Held while a call trains. The random state, the number of threads and standard output belong to the whole process.
+ONE_AT_A_TIME = threading.RLock()
 
 
 class FolderState(Enum):
@@ -94,16 +99,26 @@ def fit(
         raise BadInput(f"fit: corpus: {excerpt(settings['corpus'])}; accepted: the same as data, the first argument")
     for name in settings.keys() & OwnTextSettings.elsewhere.keys():
         raise BadInput(f"fit: {name}: {OwnTextSettings.elsewhere[name]}")
+    corpus = os.fspath(data)
+    if corpus in corpus_names() and corpus not in OWN_CORPORA:
+        accepted = f"a file, a folder such as ./{corpus}, or hub:owner/name"
+        advice = f"in a clone, `python -m rationale.runs {NOTEBOOK_OF_FIT} corpus={corpus}` trains on it"
+        raise BadInput(f"data: {corpus} is the name of a corpus of the package; accepted: {accepted}; {advice}")
+    if folder is not None and not isinstance(folder, str | os.PathLike):
+        raise BadInput(f"folder: {excerpt(folder)} is no path; accepted: a folder")
     given = {name: _plain(value) for name, value in settings.items()}
-    p = OwnTextSettings.checked({"corpus": os.fspath(data)} | given, "fit: ")
+    p = OwnTextSettings.checked({"corpus": corpus} | given, "fit: ")
     choose_device(p.device)
     require_words(p)
-    if folder is None:
+    with ONE_AT_A_TIME:
+        if folder is not None:
+            return _fit_in(Path(folder), p, threads, quiet)
         with tempfile.TemporaryDirectory() as temporary:
             return _fit(p, Path(temporary), threads, quiet, is_kept=False)
-    if not isinstance(folder, str | os.PathLike):
-        raise BadInput(f"folder: {excerpt(folder)} is no path; accepted: a folder")
-    folder = Path(folder)
+
+
+def _fit_in(folder: Path, p: OwnTextSettings, threads: int, quiet: bool) -> SavedRun:
+    """Train in a folder that the user has named, continue the run that is there, or load it if it is finished."""
     with _in_use(folder):
         state, there = state_of(folder)
         match state:

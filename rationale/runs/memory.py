@@ -49,12 +49,12 @@ def _vector_size(params: Mapping[str, Any]) -> int:
 
 def _corpus_mb(name: Any) -> float:
     """The size of the files of a corpus, in the data folder or of one's own; 0 if it is made up or not there."""
+    from rationale.data.corpora import names_own
     from rationale.data.example import data_folder  # imports torch
-    from rationale.data.own import is_own
 
     if not isinstance(name, str) or not name:
         return 0.0
-    folders = [Path(name)] if is_own(name) else data_folder().glob(f"{name}*")
+    folders = [Path(name)] if names_own(name) else data_folder().glob(f"{name}*")
     files = [path for folder in folders for path in (folder, *folder.rglob("*"))]
     return sum(path.stat().st_size for path in files if path.is_file()) / 1e6
 

@@ -17,11 +17,10 @@ from types import ModuleType
 from typing import Any
 
 from rationale.errors import BadInput, shown
-from rationale.parts import TABLES, find_file
+from rationale.parts import CHOOSING, find_file, tables_with
 from rationale.runs.notebook_text import parts_cells
 from rationale.runs.workspace import root
 
-CHOOSING = ("model", "encoder", "pool", "rule", "corpus")  # the settings that name a part
 OF_FILE = "_file"  # params.yaml records the file of the part that `model` names as `model_file`
 
 
@@ -81,7 +80,7 @@ def files_of(params: Mapping[str, Any]) -> dict[str, str]:
     """
     found = {}
     for name in CHOOSING:
-        file = find_file(params[name]) if isinstance(params.get(name), str) else None
+        file = find_file(name, params[name]) if isinstance(params.get(name), str) else None
         if file:
             found[f"{name}{OF_FILE}"] = str(file.relative_to(root()) if file.is_relative_to(root()) else file)
     return found
@@ -100,22 +99,22 @@ def load_recorded(params: Mapping[str, Any], where: str) -> None:
         if not recorded:
             continue
         file, told = (root() / recorded).resolve(), f"{where}: {name} {part} was registered by {recorded}, "
-        known = [table.files.get(part) for table in TABLES if part in table]
+        known = [table.files.get(part) for table in tables_with(name, part)]
         if known and known[0] not in (None, file):
             raise BadInput(f"{told}but {known[0]} has registered another part of this name in this process")
         if not known and not file.is_file():
             raise BadInput(f"{told}which does not exist")
         if not known:
             load_parts(file)
-        if not any(part in table for table in TABLES):
+        if not tables_with(name, part):
             raise BadInput(f"{told}which no longer registers this name")
 
 
 def sources_of(params: Mapping[str, Any]) -> set[Path]:
     """The files that define or register the parts of one's own that parameters name."""
     used: set[Path] = set()
-    for part in (params.get(name) for name in CHOOSING):
-        for table in TABLES:
+    for name, part in ((name, params.get(name)) for name in CHOOSING):
+        for table in tables_with(name, part) if isinstance(part, str) else []:
             if part in table.files:
                 defined = inspect.getmodule(table[part])
                 files = [table.files[part], getattr(defined, "__file__", None)]

@@ -340,7 +340,7 @@ def _written(options, run, rows: Iterable["Labelled"], window: int) -> Iterator[
         # a file has the texts as they are; a terminal would obey the control characters in them
         yield from (printable(line, keep="\n\t") for line in table) if sys.stdout.isatty() else table
     elif options.jsonl:
-        yield from map(_as_json, written.with_kept(written.as_json(answers), kept))
+        yield from map(_as_json, written.with_kept(written.as_json(run, answers), kept))
     else:
         yield from written.as_text(answers)
 

@@ -29,15 +29,15 @@ from safetensors import SafetensorError
 from torch import Tensor
 
 from rationale.data.batches import SpelledVocabulary, Vocabulary
-from rationale.data.corpora import find_corpus
-from rationale.data.own import is_own
+from rationale.data.corpora import find_corpus, names_own
 from rationale.data.tokenise import TOKENISERS
 from rationale.errors import BadInput, excerpt, optional, printable
 from rationale.files import write_text
+from rationale.parts import CHOOSING
 from rationale.runs import intact
 from rationale.runs.answers import SavedRun
 from rationale.runs.cells import has_type_of_setting
-from rationale.runs.own_parts import CHOOSING, load_recorded
+from rationale.runs.own_parts import load_recorded
 from rationale.runs.parameters import modernised
 from rationale.runs.record import recorded_params
 from rationale.runs.workspace import is_finished
@@ -265,9 +265,9 @@ def _annotated(example: "Example") -> dict:
 
 def _tokeniser_of(p: Settings | SimpleNamespace) -> str:
     """The tokeniser of a run's corpus. Notebooks without the parameter `corpus` read texts that have been tokenised."""
-    if is_own(vars(p).get("corpus", "")):
-        return p.tokeniser
-    return find_corpus(p.corpus).tokeniser if "corpus" in vars(p) else "treebank"
+    if "corpus" not in vars(p):
+        return "treebank"
+    return p.tokeniser if names_own(p.corpus) else find_corpus(p.corpus).tokeniser
 
 
 def load_run(folder: Path | str) -> SavedRun:

@@ -44,8 +44,9 @@ from pathlib import Path
 from typing import Any
 
 from rationale.errors import BadInput, cut, shown
+from rationale.parts import CHOOSING
 from rationale.runs.cells import defaults, settings_class
-from rationale.runs.fingerprint import NAMING, fingerprint
+from rationale.runs.fingerprint import fingerprint
 from rationale.runs.memory import estimated_mb
 from rationale.runs.origin import OWN, TASKS
 from rationale.runs.parameters import resolve
@@ -90,7 +91,7 @@ class Planned:
             Fingerprints that have been computed for other runs, by notebook and naming parameters; the one of this
             run is added.
         """
-        codes, key = {} if codes is None else codes, (self.notebook, *map(self.params.get, NAMING))
+        codes, key = {} if codes is None else codes, (self.notebook, *map(self.params.get, CHOOSING))
         if key not in codes:
             codes[key] = fingerprint(self.notebook, self.params)
         return codes[key]

@@ -79,12 +79,18 @@ def as_text(answers: Iterable[Answer]) -> Iterator[str]:
         yield "\n".join(lines) + "\n"
 
 
-def as_json(answers: Iterable[Answer]) -> Iterator[dict]:
-    """Per answer an object with the passages, or with the aligned words of a pair, instead of tokens and gates."""
+def as_json(run: SavedRun, answers: Iterable[Answer]) -> Iterator[dict]:
+    """Per answer an object with the passages, or with the aligned words of a pair, instead of tokens and gates.
+
+    All objects have the same keys. Of a text without words, the values are None or empty.
+    """
+    unscored = dict[str, float | None]() if run.gives_classes else dict.fromkeys(run.outputs)
     for answer in answers:
-        row: dict = {"text": answer.text} | ({"second": answer.second} if answer.second else {})
-        row |= {"label": answer.label, "probability": answer.probability} if not answer.scores else answer.scores
-        if answer.second:
+        row: dict = {"text": answer.text} | ({"second": answer.second} if run.of_pairs else {})
+        if run.gives_classes:
+            row |= {"label": answer.label, "probability": answer.probability}
+        row |= unscored | answer.scores
+        if run.of_pairs:
             row["alignment"] = [
                 {"first": first._asdict(), "second": second._asdict(), "weight": weight}
                 for first, second, weight in answer.alignment

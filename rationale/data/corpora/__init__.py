@@ -26,7 +26,7 @@ def find_corpus(name: str) -> Corpus:
     ValueError
         Its file defines no `CORPUS` of this name.
     """
-    if name not in corpus_names() and is_own(name):
+    if names_own(name):
         return Corpus(name, "texts of one's own")  # its labels are told from its files, see `data.own`
     if name in OWN_CORPORA and name not in _files(tuple(__path__)):
         return OWN_CORPORA[name]
@@ -36,6 +36,11 @@ def find_corpus(name: str) -> Corpus:
     if not isinstance(corpus, Corpus) or corpus.name != name:
         raise ValueError(f"{module.__file__}: no `CORPUS = Corpus(name={name!r}, ...)` in it")
     return corpus
+
+
+def names_own(corpus: str) -> bool:
+    """Whether the setting `corpus` names texts of one's own. The name of a corpus comes before a folder called so."""
+    return corpus not in corpus_names() and is_own(corpus)
 
 
 def corpus_names(task: str | None = None) -> tuple[str, ...]:

@@ -5,6 +5,5 @@ benchmark, `labels` tells classes from scores, `splits` makes the splits that ar
 """
 
 from rationale.data.own.read import OwnTexts, read_own, require_texts, texts_as_written
-from rationale.data.own.settings import is_own
 
-__all__ = ["OwnTexts", "is_own", "read_own", "require_texts", "texts_as_written"]
+__all__ = ["OwnTexts", "read_own", "require_texts", "texts_as_written"]
