@@ -9,6 +9,7 @@
                                                     may be: `run_interval`, of two models `pair_interval`
     their mean and its standard error alone         `student_interval`
     one score per text, for each seed               `paired_bootstrap`
+    two answers per text, for their macro F1        `macro_f1_error`
 
 An interval covers the variation that it has seen and no other. Of one seed it says nothing of other seeds, and of the
 means of three seeds nothing of other texts. Only `paired_bootstrap` covers both.
@@ -419,6 +420,53 @@ def paired_bootstrap(
     low, high = drawn.quantile(ends).tolist()
     sides = min((drawn <= 0).double().mean().item(), (drawn >= 0).double().mean().item())
     return Difference(value.item(), low, high, min(1.0, max(2 * sides, 1 / num_resamples)))
+
+
+def macro_f1_error(ours: Tensor, theirs: Tensor, target: Tensor, num_resamples: int = 1000, seed: int = 1) -> float:
+    """The standard error of the difference of two macro F1 on the same texts, by a bootstrap over these texts.
+
+        sd over I* of F(I*; ours) - F(I*; theirs),   F = mean over classes of 2 tp / (2 tp + fp + fn)
+
+    I* is a draw of N texts with replacement, the same for both. A macro F1 is no mean of scores of texts, so each draw
+    needs the answers themselves. A class that is neither answered nor right in a draw has no F1 there.
+
+    Parameters
+    ----------
+    ours, theirs, target : long [N], N >= 1
+        The two answers to each text, and the right one.
+    num_resamples : int, 2 or more
+    seed : int
+        Of the draws.
+
+    Raises
+    ------
+    ValueError
+        If the shapes differ, there is no text, or fewer than two draws.
+
+    Examples
+    --------
+    >>> right = torch.tensor([0, 1, 2, 1])
+    >>> macro_f1_error(right, right, right)
+    0.0
+    """
+    num = len(target)
+    if not ours.shape == theirs.shape == target.shape == (num,) or num < 1 or num_resamples < 2:
+        shapes = ", ".join(str(tuple(part.shape)) for part in (ours, theirs, target))
+        raise ValueError(f"got shapes {shapes}, {num_resamples} draws; accepted: [N] each, N >= 1, and 2 draws or more")
+    generator = torch.Generator().manual_seed(seed)
+    texts = torch.randint(num, (num_resamples, num), generator=generator)
+    times = torch.zeros(texts.shape, dtype=torch.float64).scatter_add_(1, texts, torch.ones_like(texts).double())
+    classes = torch.cat([ours, theirs, target]).unique()
+    is_target = target.unsqueeze(1) == classes  # [N, C]
+
+    def scores(answers: Tensor) -> Tensor:
+        is_answer = answers.unsqueeze(1) == classes
+        right, answered, wanted = (
+            times @ part.double() for part in (is_answer & is_target, is_answer, is_target)
+        )  # [R, C]
+        return (2 * right / (answered + wanted)).nanmean(1)  # 0 / 0: the class does not occur
+
+    return (scores(ours) - scores(theirs)).std().item()
 
 
 def _of_other_seeds(means: Tensor, num: int, generator: torch.Generator) -> Tensor:

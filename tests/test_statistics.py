@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 import torch
 from scipy import stats
+from sklearn.metrics import f1_score
 
 from rationale.statistics import (
     changed_share_difference,
+    macro_f1_error,
     mean_interval,
     pair_interval,
     paired_bootstrap,
@@ -209,6 +211,22 @@ def test_a_model_does_not_differ_from_itself_by_the_rounding_of_its_scores():
         assert (found.value, found.low, found.high, found.p_value) == (0, 0, 0, 1)
     level = welch_contrast([[0.3, 0.3], [0.2, 0.2], [0.2, 0.2], [0.1, 0.1]], [1, -1, -1, 1])  # 0.1 less 0.1
     assert (level.value, level.low, level.high, level.p_value) == (0, 0, 0, 1) and not level.is_significant
+
+
+def test_the_error_of_a_macro_f1_is_that_over_all_draws():
+    ours, theirs, right = np.array([[0, 1, 2, 1], [0, 2, 2, 0], [0, 1, 1, 2]])
+    differences = []
+    for draw in map(list, product(range(4), repeat=4)):
+        ends = [f1_score(right[draw], answers[draw], average="macro", labels=np.unique([right[draw], answers[draw]]))
+                for answers in (ours, theirs)]  # fmt: skip
+        differences.append(ends[0] - ends[1])
+    exact, tensors = np.std(differences), [torch.from_numpy(part) for part in (ours, theirs, right)]
+    assert macro_f1_error(*tensors, num_resamples=100_000) == pytest.approx(exact, rel=0.01)
+    assert macro_f1_error(*tensors) == macro_f1_error(*tensors) != macro_f1_error(*tensors, seed=2)
+    assert macro_f1_error(tensors[0], tensors[0], tensors[2]) == 0
+    for wrong in ((tensors[0][:3], *tensors[1:]), [part[:0] for part in tensors]):
+        with pytest.raises(ValueError, match=r"accepted: \[N\] each, N >= 1, and 2 draws or more"):
+            macro_f1_error(*wrong)
 
 
 @pytest.mark.parametrize(

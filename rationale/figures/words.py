@@ -60,6 +60,7 @@ WORDS = {
     "macro_f1": "macro-F1",
     "masked_accuracy": "accuracy after masking",
     "masked_macro_f1": "macro-F1 after masking",
+    "masked_macro_f1_error": "standard error of the difference in macro-F1",
     "masked_f1": "F1 after masking",
     "masked_exact_match": "exact match after masking",
     "exact_match": "exact match",

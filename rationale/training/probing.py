@@ -35,6 +35,7 @@ from rationale.nn.modes import evaluating
 from rationale.objectives.loss import LossOutput
 from rationale.objectives.penalties import masked_mean
 from rationale.progress import report_phase
+from rationale.statistics import macro_f1_error
 from rationale.training.checkpoint import read_tensors
 from rationale.training.loop import choose_device, fit
 from rationale.training.model_selection import ModelSelection
@@ -384,16 +385,19 @@ def evaluate_probe(probe: Probe, batches: Batches, score: Callable) -> tuple[dic
         The metrics are means over texts, once per layer, as <name>_<layer>, and once as the mean over layers, as
         <name>: divergence (KL(y || y_hat), nats), kept (expected share of positions that are not masked), agreement
         (share of texts whose answer is unchanged). Per layer there are also the scores of the answers after masking,
-        as masked_<score>_<layer>. The keep probabilities are one [L + 1, T_i] per text, in the order of the examples.
+        as masked_<score>_<layer>; with a macro F1, masked_macro_f1_error_<layer> is the standard error of its
+        difference from that before masking. The keep probabilities are one [L + 1, T_i] per text, in the order of the
+        examples.
     """
-    layers, rows, keep, order, answers, targets = range(len(probe.frozen.layers)), [], [], [], [], []
+    layers, rows, keep, order, alone, answers, targets = range(len(probe.frozen.layers)), [], [], [], [], [], []
     with evaluating(probe):
         for batch in batches.in_order(max_batch=256):
             mask, read = probe.frozen.mask(batch), probe.frozen.read(batch)
             outputs = [probe(batch, layer, read) for layer in layers]
             keep_probability = torch.stack([output.log_keep.exp() for output in outputs], 1)  # [B, L + 1, T]
             answer = torch.stack([output.masked.argmax(-1) for output in outputs], 1)  # [B, L + 1, ...]
-            same = (answer == read[0].argmax(-1).unsqueeze(1)).view(*answer.shape[:2], -1).all(2)
+            alone.append(read[0].argmax(-1))
+            same = (answer == alone[-1].unsqueeze(1)).view(*answer.shape[:2], -1).all(2)
             distance = torch.stack([divergence(output.original, output.masked) for output in outputs], 1)
             kept = torch.stack([masked_mean(of_layer, mask) for of_layer in keep_probability.unbind(1)], 1)
             rows.append(torch.stack([distance, kept, same.to(kept.dtype)], 2))
@@ -406,10 +410,12 @@ def evaluate_probe(probe: Probe, batches: Batches, score: Callable) -> tuple[dic
     names = ("divergence", "kept", "agreement")
     metrics = dict(zip(names, means.mean(0).tolist(), strict=True))
     place = torch.cat(order).argsort()
-    answers, targets = torch.cat(answers)[place].cpu(), torch.cat(targets)[place].cpu()
+    alone, answers, targets = (torch.cat(parts)[place].cpu() for parts in (alone, answers, targets))
     for layer in layers:
         of_layer = dict(zip(names, means[layer].tolist(), strict=True))
         scores = score(answers[:, layer], targets, batches.examples)
+        if "macro_f1" in scores:
+            scores |= {"macro_f1_error": macro_f1_error(answers[:, layer], alone, targets)}
         of_layer |= {f"masked_{name}": value for name, value in scores.items()}
         metrics |= {f"{name}_{layer}": value for name, value in of_layer.items()}
     return metrics | {"task": metrics["divergence"]}, [keep[i] for i in place.tolist()]
