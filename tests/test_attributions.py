@@ -13,7 +13,7 @@ from rationale import explain
 from rationale.data import Example, PairBatches
 from rationale.data.corpora.toy import read_digits
 from rationale.distributions import Bernoulli
-from rationale.explain import METHODS, PROBE_TARGETS, compare_with_gold, divergence
+from rationale.explain import METHODS, PROBE_TARGETS, compare_with_gold, divergence, search
 
 TRUTH = torch.tensor([[1.0, 0.0, 1.0, 0.0]])
 
@@ -42,6 +42,13 @@ def test_the_search_finds_all_smallest_masks_and_no_other(layer):
     for row in range(20):
         kept = [tuple(mask.nonzero().flatten().tolist()) for mask in found[row]]
         assert kept == searched_plainly(frozen, batch, row, layer), f"text {row}"
+
+
+def test_the_whole_text_is_a_mask_even_if_rounding_moves_its_answer_by_more_than_the_margin(monkeypatch):
+    monkeypatch.setattr(search, "divergence", lambda before, _: torch.full(before.shape[:-1], 1e-9))
+    batch = a_batch(20)
+    for row, masks in enumerate(explain.smallest_masks(frozen_counter(), batch, 0, margin=0.0)):
+        assert masks.shape == (1, int(batch.mask[row].sum())) and masks.all()
 
 
 def test_a_text_too_long_for_the_search_is_refused():

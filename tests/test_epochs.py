@@ -38,12 +38,16 @@ def saved(folder: Path) -> dict:
 
 
 def test_watching_texts_changes_no_number_of_a_training(run, tmp_path):
-    _, result = run
-    unwatched = train(tmp_path / "run")
-    for row, other in zip(result.history, unwatched.history, strict=True):
-        assert {**row, "seconds": 0} == {**other, "seconds": 0}
-    for name, value in unwatched.model.state_dict().items():
-        assert result.model.state_dict()[name].equal(value), name
+    drawn = {"rule": "sample", "epochs": 2}
+    pairs = [
+        (run[1], train(tmp_path / "run")),
+        (watched_run(tmp_path / "drawn", **drawn), train(tmp_path / "b", **drawn)),
+    ]
+    for result, unwatched in pairs:
+        for row, other in zip(result.history, unwatched.history, strict=True):
+            assert {**row, "seconds": 0} == {**other, "seconds": 0}
+        for name, value in unwatched.model.state_dict().items():
+            assert result.model.state_dict()[name].equal(value), name
     assert not (tmp_path / "run" / EPOCHS_FILE).exists()
 
 

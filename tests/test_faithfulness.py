@@ -2,7 +2,9 @@
 
 import itertools
 import json
+import math
 import shutil
+from dataclasses import replace
 
 import pandas as pd
 import pytest
@@ -239,6 +241,12 @@ def test_the_leak_is_the_share_of_the_variance_that_a_straight_line_explains():
     assert length_leak((twice, lengths), (twice, lengths)) == pytest.approx(expected)
 
 
+def test_texts_of_one_length_have_no_variance_to_explain():
+    states, lengths = torch.randn(20, 3, dtype=torch.float64), torch.arange(20.0).double()
+    with pytest.raises(ValueError, match="all evaluated texts have 5 words"):
+        length_leak((states, lengths), (states, torch.full((20,), 5.0).double()))
+
+
 def test_overfitting_does_not_count_as_a_leak():
     torch.manual_seed(0)
     noise = torch.randn(20, 19, dtype=torch.float64), torch.arange(20.0).double()
@@ -281,6 +289,14 @@ def scored(tmp_path_factory):
     folder = tmp_path_factory.mktemp("scores")
     save_run(folder, train(folder, epochs=1), parameters(epochs=1))
     return folder
+
+
+def test_a_run_on_texts_of_one_length_has_no_length_leak(tmp_path):
+    splits = labelled(corpus())
+    for name, part in splits.items():
+        splits[name] = [replace(e, tokens=e.tokens[:5], word_labels=e.word_labels[:5]) for e in part]
+    found = measure_faithfulness(finished(tmp_path, splits, epochs=1), "test")["test"]
+    assert "length_leak" not in found and all(map(math.isfinite, found.values()))
 
 
 def test_the_numbers_written_beside_a_run_are_those_of_a_direct_computation(run):

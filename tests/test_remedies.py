@@ -1,6 +1,7 @@
 """Remedies against degeneration: a shared encoder, a second predictor, whole texts first, guidance by gold words."""
 
 import math
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -257,6 +258,17 @@ def test_a_share_of_the_texts_guides_and_the_seed_chooses_which(share):
     assert all(set(found[row]) == {-1} for row in found.keys() - speaking)
     assert guides(1) == found and (share == 1 or guides(2) != found)
     assert Batches(examples, vocabulary, 7).rows(torch.arange(3)).guide is None, "off by default"
+
+
+def test_the_share_that_guides_is_one_of_the_annotated_texts():
+    """Were it drawn from all texts, a third of the seeds would find none, and the guidance would be refused."""
+    examples = [example if i < 5 else replace(example, rationale=None) for i, example in enumerate(corpus()["train"])]
+    vocabulary = Vocabulary(sorted({word for example in examples for word in example.tokens}))
+    for seed in range(20):
+        batches = Batches(examples, vocabulary, len(examples), seed=seed, guided=0.4)
+        (batch,) = batches.epoch(1)
+        speaking = set(batch.rows[batch.guide.amax(1) >= 0].tolist())
+        assert len(speaking) == 2 and speaking < set(range(5)), f"seed {seed}"
 
 
 def test_guidance_without_gold_words_is_refused():

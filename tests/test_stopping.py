@@ -96,8 +96,9 @@ def test_one_line_says_how_a_training_ended():
         "not converged at the last epoch, 7: the rate of no epoch is within 0.05 of the target 0.2; try more epochs"
     )
     assert rule.describe_end(off, best_of(off, rule), 4) == outside
-    late = selection(patience=7)
-    assert "7: there is no epoch after the first 7, which are not" in late.describe_end(rows, best_of(rows, late), 4)
+    for late in (selection(patience=7), selection(patience=7, target=None)):
+        said = late.describe_end(rows, best_of(rows, late), 4)
+        assert said.startswith("not converged at the last epoch, 7: there is no epoch after the first 7, which are not")
 
 
 @pytest.mark.parametrize("off", [1, 5])
@@ -175,6 +176,12 @@ def test_a_run_that_still_improves_makes_all_epochs_and_says_so(scripted, tmp_pa
 def test_a_run_makes_at_least_min_epochs(scripted, tmp_path):
     scripted(ERRORS)
     assert len(train(tmp_path, stop_after=2, min_epochs=6, **FREE).history) == 7, "epoch 6 is better again"
+
+
+def test_training_does_not_stop_before_its_constraint_has_acted(scripted, tmp_path):
+    scripted(ERRORS)
+    held = {"selection": 0.5, "tolerance": 1.0, "epochs": 7, "constraint_from": 6}
+    assert len(train(tmp_path, stop_after=2, **held).history) == 7
 
 
 def test_without_stop_after_nothing_is_said_or_saved(tmp_path, capsys):

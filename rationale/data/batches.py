@@ -423,15 +423,18 @@ def _numbers(examples: Sequence[Example], vocabulary: Vocabulary, count: int) ->
 
 
 def _guide(examples: Sequence[Example], share: float, seed: int) -> Tensor:
-    """1 for each gold word of this share of the examples, 0 for their other words, -1 elsewhere: int8, all tokens."""
-    order = torch.randperm(len(examples), generator=torch.Generator().manual_seed(seed))
-    guided = set(order[: math.ceil(share * len(examples))].tolist())
+    """1 for each gold word of this share of the annotated examples, 0 for their other words, -1 elsewhere.
+
+    It is an int8 tensor of all tokens.
+    """
+    annotated = [i for i, example in enumerate(examples) if example.rationale is not None]
+    if not annotated:
+        raise BadInput("guidance: no training text has a gold rationale; accepted: 0, or texts with gold words")
+    order = torch.randperm(len(annotated), generator=torch.Generator().manual_seed(seed))
+    guided = {annotated[k] for k in order[: math.ceil(share * len(annotated))].tolist()}
     flags: list[int] = []
     for i, example in enumerate(examples):
-        known = i in guided and example.rationale is not None
-        flags += map(int, example.rationale or ()) if known else [-1] * len(example.tokens)
-    if max(flags) < 0:
-        raise BadInput("guidance: no training text has a gold rationale; accepted: 0, or texts with gold words")
+        flags += map(int, example.rationale or ()) if i in guided else [-1] * len(example.tokens)
     return torch.tensor(flags, dtype=torch.int8)
 
 

@@ -146,7 +146,16 @@ def length_leak(fitted: tuple[Tensor, Tensor], evaluated: tuple[Tensor, Tensor])
     -------
     float, at most 1
         0: the state predicts the length no better than the mean does, 1: exactly; below 0: worse than the mean.
+
+    Raises
+    ------
+    ValueError
+        All evaluated texts have the same length, which has no variance to be explained.
     """
+    if (evaluated[1] == evaluated[1][:1]).all():
+        raise ValueError(
+            f"length_leak: all evaluated texts have {evaluated[1][0]:.0f} words; accepted: several lengths"
+        )
 
     def design(states: Tensor) -> Tensor:
         return torch.cat([torch.ones(len(states), 1).to(states), states], 1)

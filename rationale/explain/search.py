@@ -72,6 +72,8 @@ def smallest_masks(
                     for rows in unsolved.split(max(1, max_rows // len(masks)))
                 ]
             )  # [texts, M]
+            if size == length:  # the whole text, also if rounding moves its answer by more than the margin
+                kept[:] = True
             for text, is_solution in zip(unsolved.tolist(), kept, strict=True):
                 if is_solution.any():
                     solutions[text] = masks[is_solution].cpu()

@@ -19,7 +19,7 @@ class DecisionSettings(Settings):
     """How a gate becomes a number at test time."""
 
     rule: Annotated[str, OneOf(lambda: RULES)] = setting("argmax", "how a gate becomes a number at test time")
-    threshold: float = setting(0.5, "probability from which the rule threshold selects", "[0, 1]")
+    threshold: float = setting(0.5, "probability from which the rule threshold selects", "(0, 1]")
     budget: float = setting(1.0, "share of each text that the rule top_k keeps", "(0, 1]")
 
     def refused(self) -> Iterator[Refusal]:
@@ -58,6 +58,8 @@ class Rule:
         Whether the rule draws random numbers.
     reads_weights : bool
         Whether the rule also chooses words by their attention weights, in a model without gates; see `of_weights`.
+    rate_moves : bool
+        Whether the share of words that are read depends on the gates. If not, no target can be held by measuring it.
     inside : str
         The attribute of gates that are not binary which the rule needs beside those of `GateDistribution`; "": none.
     """
@@ -68,6 +70,7 @@ class Rule:
     in_order: ClassVar[bool] = True
     is_random: ClassVar[bool] = False
     reads_weights: ClassVar[bool] = False
+    rate_moves: ClassVar[bool] = True
     inside: ClassVar[str] = ""
 
     def __init_subclass__(cls, **kwargs: Any):
@@ -120,9 +123,9 @@ class ArgmaxConditional(Argmax):
 
 
 class Expected(Rule):
-    """E[H]."""
+    """E[H], which is above 0 for nearly every word."""
 
-    name = "expected"
+    name, rate_moves = "expected", False
 
     @staticmethod
     def decide(gates: GateDistribution, mask: Tensor | None, threshold: float, budget: float) -> Tensor:
@@ -156,7 +159,7 @@ class Sample(Rule):
 class TopK(Rule):
     """1 for the share `budget` of each text's tokens with the largest P(H != 0), or attention weights."""
 
-    name, has_budget, in_order, reads_weights = "top_k", True, False, True
+    name, has_budget, in_order, reads_weights, rate_moves = "top_k", True, False, True, False
 
     @staticmethod
     def decide(gates: GateDistribution, mask: Tensor | None, threshold: float, budget: float) -> Tensor:

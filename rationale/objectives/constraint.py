@@ -75,6 +75,12 @@ class ConstraintSettings(Settings):
         least, most = self.multiplier_min, self.multiplier_max
         crossed = least is not None and most is not None and least > most
         yield Refusal(crossed, "multiplier_min", f"with multiplier_max {most}", "null, or a number up to it")
+        for name, beyond in (
+            ("multiplier_min", least is not None and self.multiplier_init < least),
+            ("multiplier_max", most is not None and self.multiplier_init > most),
+        ):
+            accepted = "a number between multiplier_min and multiplier_max"
+            yield Refusal(beyond and not crossed, "multiplier_init", f"with {name} {getattr(self, name)}", accepted)
         follows = self.dynamics == "authors" and self.multiplier_rate is None
         yield Refusal(follows, "multiplier_rate", "with dynamics authors", "a number in (0, inf)")
 

@@ -466,7 +466,7 @@ def build_objective(
             largest_gap=largest_gap,
             smallest=smallest,
             first=first,
-            moves=0 if first is None else round(held.selection_moves * (epochs - free) * steps_per_epoch),
+            moves=0 if first is None else round(held.selection_moves * max(0, epochs - free) * steps_per_epoch),
             per_text=per_text,
         )
 

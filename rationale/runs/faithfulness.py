@@ -107,8 +107,9 @@ def scores_of(folder: Path, splits: Sequence[str]) -> dict[str, dict[str, float]
     Returns
     -------
     dict
-        By split: `faithfulness_scores`, `count_leak`, length_leak (not for dev, on which the regression is fitted),
-        means of `gold_agreement` if people have marked words, and `plausibility` if words have labels.
+        By split: `faithfulness_scores`, `count_leak`, length_leak (not for dev, on which the regression is fitted, nor
+        if all texts have one length), means of `gold_agreement` if people have marked words, and `plausibility` if
+        words have labels.
 
     Raises
     ------
@@ -136,7 +137,9 @@ def scores_of(folder: Path, splits: Sequence[str]) -> dict[str, dict[str, float]
         scores[name] = faithfulness_scores(run.model, batches(name))
         if name != FITTED_ON:
             fitted = fitted or empty_rationale_states(run.model, batches(FITTED_ON))
-            scores[name]["length_leak"] = length_leak(fitted, empty_rationale_states(run.model, batches(name)))
+            evaluated = empty_rationale_states(run.model, batches(name))
+            if evaluated[1].unique().numel() > 1:
+                scores[name]["length_leak"] = length_leak(fitted, evaluated)
         scores[name] |= count_leak(parts[name])
         if "gold" in parts[name]:
             agreement = agreement_by_text(run, parts[name], batches(name))

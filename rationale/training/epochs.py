@@ -13,6 +13,7 @@ from rationale.data.example import Example
 from rationale.distributions import HardKuma
 from rationale.files import write_text
 from rationale.models.protocol import RationaleModel
+from rationale.training.random_state import random_state_kept
 
 EPOCHS_FILE = "epochs.json"
 
@@ -47,8 +48,9 @@ class EpochRecorder:
         """Save the gates that the model, which is in evaluation mode, has after an epoch."""
         names = ("open", "z", "answers", "a", "b")
         gates: dict[str, Any] = {name: [None] * len(self.texts.examples) for name in names}
-        for batch in self.texts.in_order():
-            output = self.model(batch.tokens, batch.mask)
+        with random_state_kept(self.texts.device):  # a rule may draw
+            outputs = [(batch, self.model(batch.tokens, batch.mask)) for batch in self.texts.in_order()]
+        for batch, output in outputs:
             is_open = (output.z != 0).double() if output.gates is None else output.gates.prob_nonzero
             answers = self.model.head.answer(output.prediction.cpu())
             for i, row in enumerate(batch.rows.tolist()):

@@ -273,6 +273,8 @@ def train(
         tolerance = adaptive_tolerance(p.selection or 1.0, len(batches["dev"].examples))
     warmup = math.ceil(PriceSettings.of(p).warmup) + (RemedySettings.of(p).whole_text_epochs or 0)
     rate = getattr(p, "kept_by", None) or (SELECTED if p.measure == "selected" else EXPECTED)
+    if not RULES[p.rule].rate_moves:
+        rate = EXPECTED
     target = p.selection if objective.selection is not None else None
     rate_of_dev = {}  # what its texts may keep of all words, where that is not the target itself
     if objective.selection is not None and objective.selection.per_text:  # above it, if many texts are short

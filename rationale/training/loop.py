@@ -189,8 +189,9 @@ def fit(
     accumulate = batches_per_step(steps.accumulate, train.batch_size, len(train), len(train.examples))
     per_epoch = math.ceil(len(train) / accumulate)
     progress = Progress(p.epochs, len(state.history), selection.score.removeprefix("dev_"), part)
+    earliest = max(stop.min_epochs, vars(p).get("constraint_from", 1))  # before, a constraint has not acted
     for epoch in range(len(state.history) + 1, p.epochs + 1):
-        if epoch > stop.min_epochs and selection.has_converged(state.history, state.best, stop.stop_after):
+        if epoch > earliest and selection.has_converged(state.history, state.best, stop.stop_after):
             break
         row = {"epoch": epoch}
         for i, group in enumerate(optimizer.param_groups):

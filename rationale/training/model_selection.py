@@ -141,8 +141,11 @@ class ModelSelection:
                 return f"still improving {kept}; {advice}"
             more = f"{since} more epoch{'s have' if since > 1 else ' has'} not changed"
             return f"not known to have converged {kept}, which {more}; {advice}"
-        reason = f"the {_words(self.rate)} of no epoch is within {self.tolerance:.4g} of the target {self.target:.4g}"
-        if not self._outside(best):
+        if self._outside(best):
+            reason = (
+                f"the {_words(self.rate)} of no epoch is within {self.tolerance:.4g} of the target {self.target:.4g}"
+            )
+        else:
             reason = f"there is no epoch after the first {self.patience}, which are not chosen"
         return f"not converged at the last epoch, {len(history)}: {reason}; try more epochs"
 

@@ -81,8 +81,8 @@ def grouped(batches: Iterable[Batch], count: int) -> Iterator[list[tuple[Batch, 
     """The batches of each training step, and the share of its texts that each of them holds.
 
     A mean over the texts of a step is the mean over each batch, weighted by these shares. So is its gradient, which
-    therefore equals that of one large batch. The constraint on a rate is not such a mean: it acts on the rate of each
-    batch, and its multiplier moves with every batch.
+    therefore equals that of one large batch. Two terms are no such means. The constraint on a rate acts on the rate of
+    each batch, and its multiplier moves with every batch. The guidance is a mean over the guided words of a batch.
 
     Parameters
     ----------

@@ -13,7 +13,7 @@ from rationale.objectives.constraint import ConstraintSettings
 from rationale.objectives.score_function import DrawSettings
 from rationale.settings import OneOf, Refusal, setting
 from rationale.training.model_selection import ModelSelectionSettings
-from rationale.training.settings.common import CommonSettings
+from rationale.training.settings.common import CommonSettings, refused_target
 
 
 class AlignmentSettings(
@@ -62,3 +62,4 @@ class AlignmentSettings(
         yield Refusal(self.samples > 1 and self.model not in GATES, "samples", model, accepted, meaningless=True)
         accepted = "none, or a number for selection"
         yield Refusal(started and self.selection is None, "start", "without a target", accepted, meaningless=True)
+        yield from refused_target(self)

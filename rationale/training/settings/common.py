@@ -1,8 +1,28 @@
 """The settings that all training tasks share."""
 
+from collections.abc import Iterator
+from typing import Any
+
 from rationale.data.example import SplitSettings
+from rationale.nn.gates import GATES
+from rationale.nn.rules import RULES
+from rationale.settings import Refusal
 from rationale.training.loop import FitSettings
 
 
 class CommonSettings(FitSettings, SplitSettings):
     """The settings of every training run."""
+
+
+def refused_target(p: Any) -> Iterator[Refusal]:
+    """What a target cannot be held with: a rule whose rate is fixed, and a constraint that begins after the last epoch.
+
+    `p` are the settings of a model that may have gates.
+    """
+    held = p.selection is not None and p.model in GATES
+    where = "with measure selected and a target, because the share that it reads does not depend on the gates"
+    accepted = "another rule, such as argmax, or measure=expected"
+    yield Refusal(held and p.measure == "selected" and not RULES[p.rule].rate_moves, "rule", where, accepted)
+    held = held or vars(p).get("transitions") is not None
+    late, accepted = held and p.constraint_from > p.epochs, f"a number up to {p.epochs}"
+    yield Refusal(late, "constraint_from", f"with epochs {p.epochs}", accepted)

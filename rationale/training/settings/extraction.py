@@ -16,7 +16,7 @@ from rationale.objectives.loss import GuidanceSettings, PriceSettings
 from rationale.objectives.score_function import ScoreFunctionSettings
 from rationale.settings import OneOf, Refusal, setting
 from rationale.training.model_selection import ModelSelectionSettings
-from rationale.training.settings.common import CommonSettings
+from rationale.training.settings.common import CommonSettings, refused_target
 from rationale.training.skewed import SkewSettings
 from rationale.training.steps import StepSettings
 
@@ -45,6 +45,7 @@ class ExtractionSettings(
         yield from self._refused_estimator()
         yield from self._refused_predictor()
         yield from self._refused_rule()
+        yield from refused_target(self)
 
     def _refused_start(self) -> Iterator[Refusal]:
         started, model = self.start == "target", f"with model {self.model}"
