@@ -349,8 +349,9 @@ figures.show_table(pd.DataFrame({"what is read": readings, "share of words": [0,
 is_whole = torch.tensor([any(bool(z[part].all()) for part in opinions_of(review))
                          for z, review in zip(seen.z != 0, splits["dev"], strict=True)])
 wrong = (seen.prediction[:, 0].cpu() - torch.tensor([review.label[0] for review in splits["dev"]])).square()
-print(f"{is_whole.float().mean():.0%} of the reviews: an opinion whole, error {wrong[is_whole].mean():.4f}; "
-      f"the others: {wrong[~is_whole].mean():.4f}")
+parts = [f"{part.float().mean():.0%} of the reviews have {name}, with an error of {wrong[part].mean():.4f}"
+         for name, part in (("an opinion whole", is_whole), ("none whole", ~is_whole)) if part.any()]  # fmt: skip
+print("; ".join(parts))
 if is_ours:
     assert left < 0.03 * variance, "one opinion nearly tells the score"
     assert is_whole.float().mean() > 0.8, "nearly every score can be told"

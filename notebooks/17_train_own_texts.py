@@ -46,6 +46,7 @@ from rationale.data import batches
 from rationale.data.corpora import names_own
 from rationale.data.own import texts_as_written
 from rationale.data.read import read_extraction, write_as_table
+from rationale.errors import BadInput
 from rationale.metrics import confusion
 from rationale.runs import claims, faithfulness, onnx_reader, results_folder, validated
 from rationale.runs.committed import TRANSFORMER_START, reference_folder
@@ -440,7 +441,12 @@ print(own, [span.text for span in own.rationale][:5])
 obstacle = fitted.obstacle_to_export
 if not obstacle and fitted.model.reads_pieces:
     obstacle = "not exported here: a transformer"
-exported = None if obstacle else onnx_reader.load(fitted.export(folder / "model.onnx", overwrite=True))
+exported = None
+if not obstacle:
+    try:
+        exported = onnx_reader.load(fitted.export(folder / "model.onnx", overwrite=True))
+    except BadInput as error:  # a gate of your own may compute something that ONNX lacks
+        obstacle = str(error)
 print(obstacle or f"model.onnx: {(folder / 'model.onnx').stat().st_size / 2**20:.1f} MiB")
 
 # %% tags=["check"]

@@ -10,16 +10,19 @@ import pytest
 import torch
 from small import parameters
 from test_pretrained_encoder import CONFIGS, folders, settings  # noqa: F401  a fixture
+from torch.distributions import Normal, SigmoidTransform, TransformedDistribution
+from torch.nn import functional
 
 import rationale
 from rationale.data.batches import Vocabulary
 from rationale.data.word_pieces import NO_PIECE, build_pieces, piece_table
+from rationale.distributions import StretchedRectified
 from rationale.errors import BadInput
 from rationale.models import build_extractor
 from rationale.models.exported import graph_of
 from rationale.models.transformers import load_any_encoder
-from rationale.nn import ENCODERS, GATES
-from rationale.runs import onnx_reader, predict, to_onnx
+from rationale.nn import ENCODERS, GATES, Gate
+from rationale.runs import onnx_reader, predict, root, to_onnx
 from rationale.runs.onnx_reader import load
 from rationale.runs.saved import save_run
 from rationale.training.extraction import Result
@@ -338,6 +341,28 @@ def test_what_cannot_be_exported_is_refused_before_any_work(tmp_path, monkeypatc
     assert not list(tmp_path.glob("*.onnx"))
 
 
+@pytest.mark.deep
+def test_the_gate_of_contributing_can_be_exported(tmp_path, capfd):
+    example = re.search(r"```\n(class LogitNormalGate.*?)```", (root() / "CONTRIBUTING.md").read_text(), re.S)[1]
+    laws = {"Normal": Normal, "SigmoidTransform": SigmoidTransform, "TransformedDistribution": TransformedDistribution}
+    exec(example, laws | {"Gate": Gate, "F": functional, "StretchedRectified": StretchedRectified})
+    try:
+        run = saved(tmp_path, parameters(model="logit_normal", dropout=0.0))
+        assert_both_forms_agree(run, exported(run, tmp_path))
+    finally:
+        GATES.files.pop(GATES.pop("logit_normal").name, None)
+    assert capfd.readouterr().err == "", "what the exporter says of its own parts is not shown"
+
+
+def test_an_operator_that_onnx_lacks_is_named_in_one_line_and_nothing_else_is_shown(tmp_path, monkeypatch, capfd):
+    run = saved(tmp_path)
+    monkeypatch.setattr(to_onnx, "translations", dict)
+    with pytest.raises(BadInput) as caught:
+        run.export(tmp_path / "model.onnx")
+    message = "export: this model cannot be exported, because it uses the operator rationale.lstm, which ONNX lacks"
+    assert str(caught.value) == message and capfd.readouterr().err == ""
+
+
 def test_a_missing_package_is_named(tmp_path, monkeypatch):
     run = saved(tmp_path)
     assert run.obstacle_to_export == ""
@@ -397,7 +422,8 @@ def test_the_operators_that_onnx_lacks_keep_their_digits(tmp_path):
     class Each(torch.nn.Module):
         def forward(self, x, y):
             order = torch.argsort(y > 2, dim=0, descending=True, stable=True)
-            return x.log1p(), x.expm1(), torch.nn.functional.logsigmoid(10 * x), y.lgamma(), order
+            inverse = x.clamp(-1, 1).erfinv()
+            return x.log1p(), x.expm1(), torch.nn.functional.logsigmoid(10 * x), y.lgamma(), order, inverse
 
     small = torch.logspace(-37, 1, 200)
     x = torch.cat([-small[small < 0.999], small, torch.zeros(1)])
@@ -407,8 +433,10 @@ def test_the_operators_that_onnx_lacks_keep_their_digits(tmp_path):
         Each().eval(), (x, y), path, dynamo=True, verbose=False, custom_translation_table=to_onnx.translations()
     )  # fmt: skip
     found = onnxruntime.InferenceSession(path).run(None, {"x": x.numpy(), "y": y.numpy()})
-    for name, own, other in zip("log1p expm1 log_sigmoid lgamma order".split(), Each()(x, y), found, strict=True):
+    names = "log1p expm1 log_sigmoid lgamma order erfinv".split()
+    for name, own, other in zip(names, Each()(x, y), found, strict=True):
         precision = {"rtol": 1e-12, "atol": 1e-14} if name == "lgamma" else {"rtol": 4e-7, "atol": 1e-37}
+        precision |= {"rtol": 2e-6} if name == "erfinv" else {}
         torch.testing.assert_close(torch.from_numpy(other), own, **precision, msg=lambda m, n=name: f"{n}: {m}")
 
 

@@ -308,6 +308,9 @@ def test_gates_that_have_collapsed_are_told_by_the_share_of_texts(value, what, a
     (note,) = notes_about(result(evaluation(800, 1000, z)))
     assert note.startswith(f"the gates have collapsed: {what} is selected in 60% of the dev texts; try ")
     assert advice in note
+    collapsed = result(evaluation(800, 1000, z))
+    collapsed.model.selector = SimpleNamespace(gate=SimpleNamespace(can_start=lambda: False))
+    assert "start=target" not in notes_about(collapsed)[0], "this gate would refuse it"
     assert notes_about(result(evaluation(800, 1000, z), has_gates=False)) == [], "a model without gates cannot"
     assert notes_about(result(evaluation(600, 700, z[300:]))) == [], "300 of 700 texts are not most of them"
 

@@ -240,7 +240,7 @@ TOGETHER_IN_NOTEBOOKS = [
     ("13_train_nli", ["model=fusedmax", "power=1.2"], "power: 1.2 is not accepted with model fusedmax; give 1.5"),
     ("13_train_nli", ["model=hardkuma", "gamma=2.0"], "gamma: 2 is not accepted with model hardkuma; give 1"),
     ("13_train_nli", ["model=recurrent", "intra=true"], "intra: true is not accepted with model recurrent"),
-    ("12_train_sst", ["rule=threshold", "threshold=0"], "threshold: 0 is not accepted, give a number in (0, 1]"),
+    ("12_train_sst", ["rule=threshold", "threshold=0"], r"threshold: 0 is not accepted, give a number in \(0, 1\]"),
     (
         "13_train_nli",
         ["model=hardkuma", "rule=expected", "selection=0.1"],

@@ -320,6 +320,12 @@ def test_a_gate_that_is_never_shut_is_refused_where_a_rate_is_to_be_held():
     assert said.endswith("or transitions=null")
 
 
+def test_a_gate_that_cannot_start_at_a_rate_is_refused_with_the_settings():
+    gate_of(soft)
+    said = refusal(ExtractionSettings.checked, {"model": "mine", "start": "target", "selection": 0.2})
+    assert said == "start: target is not accepted with model mine, which has no method `raw_at`; give none"
+
+
 class NoOf(Gate):
     def __init__(self, num_features):
         super().__init__(num_features, "layer")

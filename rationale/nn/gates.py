@@ -110,6 +110,11 @@ class Gate(nn.Module):
         """
         raise BadInput(f"start: target is not accepted with model {self.name}, which has no method `raw_at`; give none")
 
+    @classmethod
+    def can_start(cls) -> bool:
+        """Whether the gate can start at a rate: whether it defines `raw_at`."""
+        return cls.raw_at is not Gate.raw_at
+
     @torch.no_grad()
     def start_at(self, rate: float) -> None:
         """Set the biases so that the gate has this rate where the features are zero. The weights are kept.

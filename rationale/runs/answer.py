@@ -20,8 +20,9 @@ PAGE = """<!doctype html>
 <style>body {{ font: 1em/1.6 sans-serif; max-width: 60em; margin: 2em auto; padding: 0 1em; }}</style>
 {style}</head><body><h1>{title}</h1>
 <p>Above each text you see the answer of the model, and the probability of a class in brackets. If words of a text are
-highlighted, the model predicted from these words. Where the label of a text is known, the answer is compared with
-it.</p>
+highlighted, the model predicted from these words. Below a pair of texts, you can unfold which words of the second text
+each word of the first one is aligned with, at most three, and with which weight. Where the label of a text is known,
+the answer is compared with it.</p>
 {body}
 </body></html>
 """

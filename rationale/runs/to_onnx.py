@@ -16,6 +16,7 @@ import json
 import logging
 import os
 import random
+import re
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,11 +24,12 @@ from types import ModuleType
 from typing import Any
 
 import torch
+from torch.distributions import Distribution
 
 from rationale import excerpts
 from rationale.data import characters, spellings, tokenise
 from rationale.data.word_pieces import writes_spaces
-from rationale.errors import BadInput, excerpt, shown
+from rationale.errors import BadInput, cut, excerpt, shown
 from rationale.files import write_atomically, write_text
 from rationale.models.exported import Graph, graph_of
 from rationale.nn.encoders import ENCODERS, find_encoder
@@ -152,7 +154,7 @@ def _exported(graph: Graph) -> Any:
     axes = {name: torch.export.Dim(name, min=1, max=graph.longest.get(name)) for name in names}
     shapes = tuple({i: axes[name] for i, name in enumerate(names)} for names in graph.inputs.values())
     try:
-        with torch.no_grad(), _quiet():
+        with torch.no_grad(), _quiet(), _unchecked():
             traced = torch.export.export(
                 graph.eval(),
                 graph.examples(),
@@ -169,19 +171,42 @@ def _exported(graph: Graph) -> Any:
                 verbose=False,
             )
     except Exception as error:
-        reason = " ".join(str(error).split())[:200]
-        raise BadInput(f"export: this model cannot be traced ({type(error).__name__}: {reason})") from error
+        raise BadInput(f"export: this model cannot be exported, because {_reason(error)}") from error
+
+
+def _reason(error: BaseException) -> str:
+    """What the exporter says, in one line: the operator that ONNX lacks, or else its first line."""
+    causes = [error]
+    while (cause := causes[-1].__cause__ or causes[-1].__context__) is not None:
+        causes.append(cause)
+    for cause in causes:
+        if missing := re.search(r"No ONNX function found for <OpOverload\(op='([\w.]+)'", str(cause)):
+            return f"it uses the operator {missing[1].removesuffix('.default')}, which ONNX lacks"
+    first = next(filter(None, map(str.strip, re.sub(r"\x1b\[[\d;]*m", "", str(error)).splitlines())), "")
+    return f"it cannot be traced ({type(error).__name__}: {cut(first, 160)})"
+
+
+@contextlib.contextmanager
+def _unchecked() -> Iterator[None]:
+    """Without the checks of values in torch's distributions, which cannot be traced."""
+    before = Distribution._validate_args
+    Distribution.set_default_validate_args(False)
+    try:
+        yield
+    finally:
+        Distribution.set_default_validate_args(before)
 
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
     """Without the remarks of the exporter about its own parts."""
-    loggers = [logging.getLogger(name) for name in ("torch.onnx", "onnxscript", "onnx_ir")]
+    loggers = [logging.getLogger(name) for name in ("torch.onnx", "torch.fx", "torch.export", "onnxscript", "onnx_ir")]
     levels = [logger.level for logger in loggers]
     for logger in loggers:
         logger.setLevel(logging.ERROR)
     try:
-        with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
+        silent = contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO())
+        with warnings.catch_warnings(), silent[0], silent[1]:
             warnings.simplefilter("ignore")
             yield
     finally:

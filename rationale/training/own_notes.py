@@ -66,7 +66,8 @@ def notes_about(result: Result, baseline: Baseline | None = None, names: Sequenc
         theirs = torch.as_tensor(baseline.scores["dev"])
         notes.append(why_worse(mine, theirs, groups, score, baseline.name, advice))
     if model.has_gates:
-        collapsed = why_collapsed(dev.z, unit, position)
+        gate = getattr(getattr(model, "selector", None), "gate", None)
+        collapsed = why_collapsed(dev.z, unit, position, gate is None or gate.can_start())
         code = why_code(dev, result.evaluations["test"], position) if gives_classes else ""
         other = why_other_rate(dev, result.evaluations["test"], unit, position)
         notes += [collapsed] if collapsed else [code, other]
@@ -229,7 +230,7 @@ def error_of_difference(mine: Tensor, other: Tensor, groups: Tensor) -> float:
     return math.sqrt(sum(variances)) / len(variances)
 
 
-def why_collapsed(z: Sequence[Tensor], unit: str = "text", position: str = "word") -> str:
+def why_collapsed(z: Sequence[Tensor], unit: str = "text", position: str = "word", can_start: bool = True) -> str:
     """Whether the gates select nothing, or everything.
 
     Parameters
@@ -238,14 +239,13 @@ def why_collapsed(z: Sequence[Tensor], unit: str = "text", position: str = "word
         Gate values at test time.
     position : str
         What a gate belongs to, "word" or "cell", here and in the function below.
+    can_start : bool
+        Whether the gates can start at their target.
     """
+    start = "start=target, " * can_start
     for what, hit, advice in (
-        (
-            f"no {position}",
-            lambda row: not (row != 0).any(),
-            "start=target, a larger selection or a smaller learning_rate",
-        ),
-        (f"every {position}", lambda row: bool((row != 0).all()), "a smaller selection, start=target or more epochs"),
+        (f"no {position}", lambda row: not (row != 0).any(), f"{start}a larger selection or a smaller learning_rate"),
+        (f"every {position}", lambda row: bool((row != 0).all()), f"{start}a smaller selection or more epochs"),
     ):
         share = sum(map(hit, z)) / len(z)
         if share >= COLLAPSED:

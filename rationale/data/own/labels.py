@@ -102,7 +102,8 @@ def _scores(cells: Sequence[str], numbers: dict[str, Any], told: str, where: Whe
         apart = f"the scores in {told}, from {low:g} to {high:g}, are too far apart"
         raise BadInput(f"{where(0)}{apart}; accepted: a difference below 1.8e308")
     scaled = {text: ((number - low) / (high - low),) for text, number in numbers.items()}
-    note = f"{told} holds scores, from {low:g} to {high:g} (head=classes: classes)"
+    note = f"{told} holds scores, from {low:g} to {high:g} (give head=classes to read them as classes)"
+    note += "; errors (mse) are those of scores that are scaled to [0, 1]"
     values = [numbers[text] for text in cells]
     return Labels([scaled[text] for text in cells], None, (low, high), note, _note_of_far(cells, values, told, where))
 

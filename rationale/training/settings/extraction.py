@@ -51,6 +51,8 @@ class ExtractionSettings(
         started, model = self.start == "target", f"with model {self.model}"
         gates = self.model in GATES
         yield Refusal(started and not gates, "start", model, "none, or a model with gates", meaningless=True)
+        without = gates and not GATES[self.model].can_start()
+        yield Refusal(started and without, "start", f"{model}, which has no method `raw_at`", "none")
         accepted = "none, or a number for selection"
         yield Refusal(started and self.selection is None, "start", "without a target", accepted, meaningless=True)
 
