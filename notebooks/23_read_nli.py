@@ -121,9 +121,9 @@ if len(table):
 # (You find out in section 2 why there are larger penalties of oscarmax.) In Niculae and Blondel's table every sparse
 # map is *ahead* of softmax by up to one point, which we do not find.
 #
-# Two of these means hide a seed that is unlike the others. Fusedmax opens about a fifth of the cells in two seeds. In
-# the third it opens nearly three quarters, and it is two points less accurate. The other two seeds are less than a
-# point behind softmax. Four of the five seeds of sparsemax are less than a point behind on average. The remaining one,
+# Two of these means hide a seed that is unlike the others. Fusedmax opens a sixth to two fifths of the cells in four
+# seeds. In the remaining one, seed 1, it opens nearly three quarters, and it is more than a point less accurate than
+# each of the others. These four are less than a point behind softmax on average. Four of the five seeds of sparsemax are less than a point behind on average. The remaining one,
 # seed 5, learned more slowly, and on dev it is the last of the five from the second epoch on. In the end it is eight
 # points behind. This run was made on a GPU. We trained seed 5 once more on a CPU, with the same initial weights and
 # batches, and there it was as accurate as the other four (this run is not committed). So where a run ends may depend on
@@ -159,23 +159,24 @@ if is_ours:
     assert 0.055 < behind["recurrent"] < 0.065, "six points"
     in_training = table["network"].eq("measure=training")
     single = in_training | table["model"].eq("recurrent") | table["network"].eq("lam=0.03")
-    more = {"softmax": 6, "sparsemax": 5}
+    on_gpu, more = {"softmax", "sparsemax"}, {"softmax": 6, "sparsemax": 5, "fusedmax": 5}
     seeds = table["model"].map(more).fillna(3).mask(table["network"].str.contains("warm_start=8"), 6).mask(single, 1)
-    assert table["seeds"].eq(seeds).all(), "one seed, three, five or six"
-    on_gpu = results[results["device"].ne("cpu")]
-    assert set(on_gpu["model"]) == set(more) and set(on_gpu["seed"]) == {5, 6}, "what was trained on a GPU"
+    seeds = seeds.mask(table["model"].eq("hardkuma") & table["target"].eq(0.1) & table["network"].eq(""), 7)
+    assert table["seeds"].eq(seeds).all(), "one seed, three, five, six or seven"
+    elsewhere = results[results["device"].ne("cpu")]
+    assert set(elsewhere["model"]) == on_gpu and set(elsewhere["seed"]) == {5, 6}, "what was trained on a GPU"
     assert table.loc[in_training, "rate_selected"].lt(0.01).all(), "hardly any cell"
     furthest = table["behind softmax"].astype(float)
     assert furthest[in_training].tolist() == [furthest.max()] and 0.075 < furthest.max() < 0.08, "nearly eight points"
     theirs = published[published["source"].str.startswith("Niculae")].set_index("model")["value"]
     ahead = theirs.drop("softmax") - theirs["softmax"]
     assert ahead.between(0, 0.01).all() and set(ahead.index) == {"sparsemax", "fusedmax", "oscarmax"}, "up to one point"
-    fused = results.query("model == 'fusedmax' and split == 'test'")
+    fused = results.query("model == 'fusedmax' and split == 'test' and not network.str.contains('gamma')")
     fused = fused.pivot(index="seed", columns="metric", values="value").sort_values("rate_selected")
-    assert fused["rate_selected"].iloc[:2].between(0.18, 0.23).all(), "about a fifth in two seeds"
-    assert 0.7 < fused["rate_selected"].iloc[2] < 0.75, "nearly three quarters in the third"
+    assert fused["rate_selected"].iloc[:4].between(0.16, 0.4).all(), "a sixth to two fifths in four seeds"
+    assert 0.7 < fused["rate_selected"].iloc[4] < 0.75 and fused.index[4] == 1, "nearly three quarters in seed 1"
     lost = table.set_index("model").loc["softmax", "accuracy"] - fused["accuracy"]
-    assert lost.iloc[:2].lt(0.01).all() and 0.02 < lost.iloc[2] < 0.03, "less than a point; two points more"
+    assert lost.iloc[:4].mean() < 0.01 < lost.iloc[4] - lost.iloc[:4].max(), "less than a point; a point more than each"
     sparse = results.query("model == 'sparsemax' and split == 'test'")
     sparse = sparse.pivot(index="seed", columns="metric", values="value").sort_values("accuracy")
     lost = table.set_index("model").loc["softmax", "accuracy"] - sparse["accuracy"]
@@ -380,24 +381,24 @@ else:
     print("The table of multipliers is made from the committed runs. You find those of your runs in their history.csv.")
 
 # %% [markdown]
-# *Reading*. (There are three seeds from scratch, six with the warm start, and one whose constraint holds the expected
-# share.) Compare runs of the same seed. After the same number of passes, gates that start from softmax attention are
+# *Reading*. (There are seven seeds from scratch, six with the warm start, and one whose constraint holds the expected
+# share. Softmax has no seed 7.) Compare runs of the same seed. After the same number of passes, gates that start from softmax attention are
 # less than two points behind softmax on test. Gates from scratch are four to six points behind it. If we shut all
 # cells, the models with the warm start are right on fewer than half of the pairs (a third would be chance). So their
-# accuracy depends on the few cells that are open. You also see a difference in the multiplier. In the three runs from
+# accuracy depends on the few cells that are open. You also see a difference in the multiplier. In the seven runs from
 # scratch it is negative at the end of every epoch, so the constraint rewards open cells during nearly all of the
 # training. With the warm start it stays near 0, so the constraint changes the gates little.
 #
-# Bastings et al. set a target of 10 % and report that 8.5 % of the cells are open. Does this contradict our runs? Nine
-# of our runs have this target and a constraint on the share of cells that are open at test time. From these nine shares
-# we compute a 95 % prediction interval for the share of one more such run. It is printed at the end of this section.
-# The published share comes from a single run, and it lies inside this interval. So there is no contradiction.
+# Bastings et al. set a target of 10 % and report that 8.5 % of the cells are open. Does this contradict our runs? From
+# the shares of the seven runs from scratch we compute a 95 % prediction interval for the share of one more such run.
+# From the six runs with the warm start we compute another one. Both are printed at the end of this section. The
+# published share comes from a single run, and it lies inside both intervals. So there is no contradiction.
 #
 # The run in the row *expected share held* of section 1 also started from scratch, and it loses more than seven points.
 # Its multiplier stays near 0, too. But you cannot compare this multiplier with the others, because its constraint holds
 # the expected share of open cells and not the share at test time.
 #
-# > The six runs with the warm start are more accurate than the three from scratch. Both have about the same share of
+# > The six runs with the warm start are more accurate than those from scratch. Both have about the same share of
 # > open cells, so this share does not explain the difference. The start explains it. But three things differ between
 # > the two starts: the layers, the scores with which the gates begin, and the number of passes in which gates are
 # > trained, which is four and not twelve. We have not changed one of them at a time. Nor have we trained gates from
@@ -412,8 +413,10 @@ if is_ours:
     lost = starts["behind softmax"].astype(float)
     assert (warm | scratch | other).all() and starts["seed"][other].tolist() == [1], "one run with another measure"
     seeds = [starts.loc[which, "seed"].tolist() for which in (warm, scratch)]
-    assert seeds == [[1, 2, 3, 4, 5, 6], [1, 2, 3]], "six with the warm start, three from scratch"
-    assert lost[warm].between(0, 0.02).all() and lost[scratch].between(0.035, 0.062).all(), "less than two, four to six"
+    assert seeds == [[1, 2, 3, 4, 5, 6], [1, 2, 3, 4, 5, 6, 7]], "six with the warm start, seven from scratch"
+    of_scratch = lost[scratch].dropna()
+    assert lost[warm].between(0, 0.02).all() and of_scratch.between(0.035, 0.062).all(), "less than two, four to six"
+    assert len(of_scratch) == 6, "softmax has no seed 7"
     assert lost[other].gt(0.07).all(), "more than seven"
     passes = of_runs.groupby("run")["epoch"].max() + committed.read_runs()["warm_start"].fillna(0)
     assert passes[rows["run"].unique()].eq(12).all(), "twelve passes"
@@ -423,12 +426,15 @@ if is_ours:
     by_start = multipliers.set_index("network")
     assert by_start.loc[[""], "max"].lt(0).all(), "negative in every epoch"
     alike = rows.query("target == 0.1 and split == 'test' and metric == 'rate_selected'")
-    shares = alike.loc[alike["network"].ne("measure=training"), "value"].tolist()
     (printed,) = published.loc[published["metric"].eq("rate_selected"), "value"]
-    low, high = statistics.run_interval(shares)
-    print(f"In {len(shares)} runs, {min(shares):.1%} to {max(shares):.1%} of the cells are open. One more run may have "
-          f"{low:.1%} to {high:.1%}. The paper reports {printed:.1%}.")  # fmt: skip
-    assert len(shares) == 9 and low < printed < high, "the published share is inside"
+    ends = {}
+    for name, which in (("from scratch", alike["network"].eq("")),
+                        ("with the warm start", alike["network"].str.contains("warm_start"))):  # fmt: skip
+        shares = alike.loc[which, "value"].tolist()
+        ends[name] = low, high = statistics.run_interval(shares)
+        print(f"In {len(shares)} runs {name}, {min(shares):.1%} to {max(shares):.1%} of the cells are open. One more "
+              f"run may have {low:.1%} to {high:.1%}. The paper reports {printed:.1%}.")  # fmt: skip
+    assert all(low < printed < high for low, high in ends.values()), "the published share is inside"
     near = by_start.drop("")
     assert near["min"].gt(-0.5).all() and near["max"].lt(0.5).all(), "near 0"
 

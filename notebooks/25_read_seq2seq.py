@@ -115,11 +115,12 @@ for (task, corpus, pair), table in tables.items():
     print(": ".join(filter(None, [told, "; ".join(far)])) + ". In the paper, no map is so far behind.")
 
 # %% [markdown]
-# *Reading* (one seed per row, except for oscarmax from French, which has four, and for fusedmax and softmax on e-mails,
-# which have three and two). The differences here are larger than in the paper. With the paper's `gamma` of 1, every
+# *Reading* (one seed per row, except for oscarmax from French at its usual penalty, which has four, and for fusedmax and
+# softmax on e-mails, which have three and two). The differences here are larger than in the paper. With the paper's `gamma` of 1, every
 # sparse map but one is three to six BLEU points behind softmax on captions, while in the paper all maps are within one
 # point. The exception is sparsemax from French, which is much further behind. In the picture of section 3, its
-# attention never leaves the first words of the source.
+# attention never leaves the first words of the source. A run of oscarmax with twenty times its penalty (*lam 0.2*) is
+# as far behind.
 #
 # Why? We think that with a `gamma` of 1 many rows become one-hot early in training, which means that all weight is on
 # one word. The Jacobian of a one-hot row is 0 ((A10), `40_sparse_attention`), so no gradient reaches the scores of this
@@ -139,7 +140,7 @@ if is_ours:
         captions = tables["translation", "multi30k", f"{language} to en"]["bleu"].astype(float)
         behind = captions["softmax"] - captions.drop("softmax")
         flatter = behind.index.str.contains("gamma=4")
-        stuck = behind.index.isin(["sparsemax"] if language == "fr" else [])
+        stuck = behind.index.isin(["sparsemax", "oscarmax, lam=0.2"] if language == "fr" else [])
         assert behind[~flatter & ~stuck].between(least, most).all(), "behind softmax"
         assert (behind[stuck] > 15).all() and (behind[flatter] < 1).all(), "stuck, and level with it"
         assert language == "de" or flatter.sum() == 4, "all four"
@@ -338,7 +339,7 @@ for name in ("fusedmax", "oscarmax"):
     told = f"{min(of_map):.0%} to {max(of_map):.0%}" if of_map else "not known, as there is no such run,"
     print(f"With {name}, the share is {told} in {len(of_map)} runs. Your guess was {guess[name]:.0%}.")
     if is_ours:
-        assert len(of_map) >= 3 and (min(of_map) == 1 if name == "fusedmax" else 0.5 < max(of_map) < 0.9), "as said"
+        assert len(of_map) >= 3 and (min(of_map) == 1 if name == "fusedmax" else 0.5 < max(of_map) < 1), "as said"
 
 # %% [markdown]
 # ## Summary
