@@ -932,8 +932,9 @@ if is_ours:
 #
 # Can we avoid the loss for hidden states by a smaller margin, too? We first compare the layers of one probe, because
 # they have different divergences. Then we look at a probe of states with another margin. So first we ask whether a
-# layer with a larger divergence loses more accuracy. In the table you see the probes of states of the transformer that differ in the seed only, on both splits.
-# Each number is the mean over these probes. The last row has the correlation between the two columns, over the layers.
+# layer with a larger divergence loses more accuracy. In the table you see the probes of states of the transformer that
+# differ in the seed only, on both splits. Each number is the mean over these probes. The last row has the correlation
+# between the two columns, over the layers.
 
 # %%
 of_states = everything.query("corpus == 'sst' and model in ['states', 'subject'] and split in ['dev', 'test']")

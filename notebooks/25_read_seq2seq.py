@@ -115,12 +115,12 @@ for (task, corpus, pair), table in tables.items():
     print(": ".join(filter(None, [told, "; ".join(far)])) + ". In the paper, no map is so far behind.")
 
 # %% [markdown]
-# *Reading* (one seed per row, except for oscarmax from French at its usual penalty, which has four, and for fusedmax and
-# softmax on e-mails, which have three and two). The differences here are larger than in the paper. With the paper's `gamma` of 1, every
-# sparse map but one is three to six BLEU points behind softmax on captions, while in the paper all maps are within one
-# point. The exception is sparsemax from French, which is much further behind. In the picture of section 3, its
-# attention never leaves the first words of the source. A run of oscarmax with twenty times its penalty (*lam 0.2*) is
-# as far behind.
+# *Reading* (one seed per row, except for oscarmax from French at its usual penalty, which has four, and for fusedmax
+# and softmax on e-mails, which have three and two). The differences here are larger than in the paper. With the paper's
+# `gamma` of 1, every sparse map but one is three to six BLEU points behind softmax on captions, while in the paper all
+# maps are within one point. The exception is sparsemax from French, which is much further behind. In the picture of
+# section 3, its attention never leaves the first words of the source. A run of oscarmax with twenty times its penalty
+# (*lam 0.2*) is as far behind.
 #
 # Why? We think that with a `gamma` of 1 many rows become one-hot early in training, which means that all weight is on
 # one word. The Jacobian of a one-hot row is 0 ((A10), `40_sparse_attention`), so no gradient reaches the scores of this
