@@ -354,6 +354,7 @@ def test_the_gate_of_contributing_can_be_exported(tmp_path, capfd):
     assert capfd.readouterr().err == "", "what the exporter says of its own parts is not shown"
 
 
+@pytest.mark.slow
 def test_an_operator_that_onnx_lacks_is_named_in_one_line_and_nothing_else_is_shown(tmp_path, monkeypatch, capfd):
     run = saved(tmp_path)
     monkeypatch.setattr(to_onnx, "translations", dict)
