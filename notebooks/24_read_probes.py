@@ -919,6 +919,7 @@ if len(chance):
 
 # %% tags=["check"]
 if is_ours:
+    assert num_sentences == 1101, "the sentences of dev, as many as in the paper"
     assert len(chance) == 3 and (chance["low"] < 0).all() and (chance["apart"] > 0).all(), "no interval excludes 0"
     both_errors = chance.set_index("masks").loc["inputs, GRU, margin 0.04", ["error, bootstrap", "error, formula"]]
     assert np.ptp(both_errors.astype(float)) < 0.1 * both_errors.min(), "a tenth"

@@ -368,7 +368,7 @@ def train_probe(p: "ProbingSettings", probe: Probe, task: ProbedTask, folder: Pa
     print(f"probe of {folder.name}", flush=True)
     state = fit(probe, objective, batches["train"], evaluate, selection, p, folder, part=f"probe of {folder.name}")
     report_phase(f"evaluation of the probe of {folder.name}")
-    evaluations = {split: evaluate_probe(probe, batches[split], score) for split in ("dev", "test")}
+    evaluations = {split: evaluate_probe(probe, batches[split], score, with_errors=True) for split in ("dev", "test")}
     metrics = {split: scores for split, (scores, _) in evaluations.items()}
     values = {split: keep for split, (_, keep) in evaluations.items()}
     seconds = sum(row["seconds"] for row in state.history)
@@ -376,8 +376,15 @@ def train_probe(p: "ProbingSettings", probe: Probe, task: ProbedTask, folder: Pa
 
 
 @torch.no_grad()
-def evaluate_probe(probe: Probe, batches: Batches, score: Callable) -> tuple[dict[str, float], list[Tensor]]:
+def evaluate_probe(
+    probe: Probe, batches: Batches, score: Callable, with_errors: bool = False
+) -> tuple[dict[str, float], list[Tensor]]:
     """Effect of masking with one draw of the gates, and the keep probabilities of each text.
+
+    Parameters
+    ----------
+    with_errors : bool
+        Whether the metrics have the standard error of each macro F1, which takes a bootstrap per layer.
 
     Returns
     -------
@@ -385,9 +392,9 @@ def evaluate_probe(probe: Probe, batches: Batches, score: Callable) -> tuple[dic
         The metrics are means over texts, once per layer, as <name>_<layer>, and once as the mean over layers, as
         <name>: divergence (KL(y || y_hat), nats), kept (expected share of positions that are not masked), agreement
         (share of texts whose answer is unchanged). Per layer there are also the scores of the answers after masking,
-        as masked_<score>_<layer>; with a macro F1, masked_macro_f1_error_<layer> is the standard error of its
-        difference from that before masking. The keep probabilities are one [L + 1, T_i] per text, in the order of the
-        examples.
+        as masked_<score>_<layer>. If asked for, masked_macro_f1_error_<layer> is the standard error of the difference
+        between the macro F1 before and after masking. The keep probabilities are one [L + 1, T_i] per text, in the
+        order of the examples.
     """
     layers, rows, keep, order, alone, answers, targets = range(len(probe.frozen.layers)), [], [], [], [], [], []
     with evaluating(probe):
@@ -414,7 +421,7 @@ def evaluate_probe(probe: Probe, batches: Batches, score: Callable) -> tuple[dic
     for layer in layers:
         of_layer = dict(zip(names, means[layer].tolist(), strict=True))
         scores = score(answers[:, layer], targets, batches.examples)
-        if "macro_f1" in scores:
+        if with_errors and "macro_f1" in scores:
             scores |= {"macro_f1_error": macro_f1_error(answers[:, layer], alone, targets)}
         of_layer |= {f"masked_{name}": value for name, value in scores.items()}
         metrics |= {f"{name}_{layer}": value for name, value in of_layer.items()}
