@@ -85,6 +85,7 @@ def test_a_wide_formula_is_broken_before_a_relation_or_an_operator(started, tmp_
     assert max(page.evaluate(WIDE)) <= 1
 
 
+@pytest.mark.deep
 def test_on_a_phone_no_formula_of_the_notebooks_is_wider_than_the_page(started, tmp_path):
     cells = [cell for path in sorted((root() / "notebooks").glob("*.py")) for cell in jupytext.read(path).cells]
     texts = [cell.source for cell in cells if cell.cell_type == "markdown"]

@@ -46,7 +46,13 @@ CHOOSE = """([name, value]) => {
 ON_TOP = "([x, y, n]) => document.elementFromPoint(x, y) === document.querySelectorAll('#choose circle')[n]"
 
 
-@pytest.fixture(params=[browser.PROJECTOR, browser.PHONE], ids=["projector", "phone"])
+SIZES = [
+    pytest.param(browser.PROJECTOR, id="projector"),
+    pytest.param(browser.PHONE, id="phone", marks=pytest.mark.deep),
+]
+
+
+@pytest.fixture(params=SIZES)
 def visit(started, request, tmp_path):
     visit = Visit(started, request.param)
     visit.page.goto(page_alone(tmp_path).as_uri())

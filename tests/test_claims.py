@@ -114,7 +114,7 @@ TAMPERED = [  # notebook; what must fail: the results that are changed, v -> tim
 ]  # fmt: skip
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 @pytest.mark.parametrize(("notebook", "changes"), TAMPERED, ids=lambda value: value if isinstance(value, str) else "")
 def test_what_a_page_says_of_the_committed_results_is_checked(notebook, changes, tmp_path, monkeypatch):
     table = committed.read_results()
@@ -197,7 +197,7 @@ def test_runs_of_any_outcome_are_compared_over_the_selection_rate(runs, tmp_path
     assert capsys.readouterr().out.count(NOT_CHECKED) == 1
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 def test_a_pair_that_selects_more_than_it_expects_is_compared_and_a_wrong_answer_about_it_is_not_accepted(
     tmp_path, monkeypatch
 ):

@@ -44,7 +44,7 @@ def test_notebook_runs_with_its_smoke_parameters(notebook: Path, outputs: Path) 
     assert not missing_from(folder), f"{folder} lacks {missing_from(folder)}"
 
 
-@pytest.mark.parametrize("notebook", slow_or_deep(cases(), ["04_explore_shapes", "10_first_rationale"]))
+@pytest.mark.parametrize("notebook", slow_or_deep(cases(), ["10_first_rationale"]))
 def test_notebook_runs_in_a_kernel_and_if_it_trains_it_leaves_the_same(notebook: Path, outputs: Path) -> None:
     try:
         kernel = smoke(notebook, outputs / "warm", run_warm)
@@ -82,7 +82,7 @@ def untimed(metrics: dict) -> dict:
     }
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 def test_a_run_that_explains_only_some_texts_is_read_too(tmp_path: Path) -> None:
     notebook, reader = notebook_path("14_train_probes"), notebook_path("24_read_probes")
     try:
@@ -104,7 +104,7 @@ def test_reviews_are_learned_by_every_model_of_the_sweeps(model: str, outputs: P
         pytest.fail(f"{model}: {error}", pytrace=False)
 
 
-@pytest.mark.parametrize("kind", [pytest.param("scores", marks=pytest.mark.slow), "pairs"])
+@pytest.mark.parametrize("kind", [pytest.param("scores", marks=pytest.mark.deep), "pairs"])
 def test_files_of_ones_own_are_learned_in_a_notebook(kind: str, outputs: Path, tmp_path: Path) -> None:
     if kind == "scores":
         pytest.importorskip("sklearn")
@@ -160,7 +160,7 @@ def test_reviews_without_gold_rationales_are_learned_too(outputs: Path) -> None:
         pytest.fail(f"hotels: {error}", pytrace=False)
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 @pytest.mark.data
 def test_runs_whose_rationales_are_not_judged_are_read_too(tmp_path: Path) -> None:
     notebook = notebook_path("12_train_sst")

@@ -73,7 +73,14 @@ def test_the_notes_are_shown_by_a_key_and_go_along_in_a_window_of_their_own(star
     assert not visit.complaints, "\n".join(visit.complaints)
 
 
-@pytest.mark.parametrize("size", [browser.PROJECTOR, {"width": 1024, "height": 768}, browser.PHONE], ids=str)
+SIZES = [
+    browser.PROJECTOR,
+    pytest.param({"width": 1024, "height": 768}, marks=pytest.mark.deep),
+    pytest.param(browser.PHONE, marks=pytest.mark.deep),
+]
+
+
+@pytest.mark.parametrize("size", SIZES, ids=str)
 def test_every_slide_fits_its_window(started, decks, size):
     for deck in decks:
         visit = opened(started, deck, size)
