@@ -41,7 +41,7 @@ def load(run: str | Path) -> "SavedRun":
     In a service, several threads may ask one model at the same time. `torch.set_num_threads` says how many cores one
     answer uses. A text is never cut, so a longer one takes longer: limit the length yourself. Of the folder, only
     `model.safetensors` is needed. With `SHA256SUMS` beside it, a damaged file is refused, and with `notes.json`, the
-    notes of `fit` are there. A pretrained encoder is built from its own checkpoint, which has to be there, too.
+    notes about the run are there. A pretrained encoder is built from its own checkpoint, which has to be there, too.
     """
     from rationale.runs.saved import load_run  # most of the package: imported when it is asked for
 

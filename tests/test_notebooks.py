@@ -126,6 +126,7 @@ def test_files_of_ones_own_are_learned_in_a_notebook(kind: str, outputs: Path, t
         known = re.findall(r"(?:too low|too high): the label is ([\d.]+)<", page)
         assert len(known) > 5 and {*known} <= given, "the scores of the file"
     model = load_run(folder)
+    assert any(note.startswith("too few ") for note in model.notes), "what the notebook has noted is told again"
     (answer,) = model([("a warm film", "it is good")] if kind == "pairs" else ["film number 3"])
     assert answer.label in ("neg", "pos") if kind == "pairs" else 1 <= answer.scores["stars"] <= 10
 

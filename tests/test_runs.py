@@ -122,6 +122,7 @@ def test_a_finished_run_has_its_notebook_page_parameters_and_environment(tiny, c
         "params.yaml",
         "environment.txt",
         "metrics.json",
+        "notes.json",
         "SHA256SUMS",
     }, "no checkpoint is left, nor the folder of one"
     params = yaml.safe_load((folder / "params.yaml").read_text())

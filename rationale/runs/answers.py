@@ -64,7 +64,7 @@ class SavedRun:
     tokeniser: str = "treebank"  # key of TOKENISERS: the one that split the texts of its corpus
     scale: tuple[float, float] | None = None  # the scores of one's own data that the model knows as 0 and 1
     learned: tuple[Vocabulary, Tensor] | None = None  # the words of the training and their table, once there are others
-    notes: tuple[str, ...] = ()  # that `rationale.fit` has printed about this run; run.html has those of a notebook
+    notes: tuple[str, ...] = ()  # that were printed about this run; those of plain papermill are in its page alone
 
     def __repr__(self) -> str:
         """The run in one line: `SavedRun(hardkuma, lstm, from reviews.csv; bad, good; 4,021 words)`."""

@@ -29,8 +29,8 @@ from rationale.runs.folder import NOT_OURS_TO_KEEP, write_digests
 from rationale.runs.intact import read_json
 from rationale.runs.origin import BY_FIT, NOTEBOOK_OF_FIT, READ, is_by_fit
 from rationale.runs.own_parts import files_of, sources_of
-from rationale.runs.record import difference, unlike_recorded
-from rationale.runs.saved import NOTES, SavedRun, load_run, save_run
+from rationale.runs.record import NOTES, difference, unlike_recorded, write_notes
+from rationale.runs.saved import SavedRun, load_run, save_run
 from rationale.runs.watch import NOTE, OnlyNotes
 from rationale.settings import Settings
 from rationale.training.checkpoint import CHECKPOINT, another_file, facts_of_checkpoint, settled
@@ -229,7 +229,7 @@ def _fit(p: OwnTextSettings, folder: Path, threads: int, quiet: bool, is_kept: b
                 texts = _read(p)
                 result = train_extractor(p, texts.splits, texts.head, texts.num_outputs, folder)
             save_own(folder, result, p, texts, _baseline(texts, p.class_weight))
-        write_text(folder / NOTES, json.dumps(notes, ensure_ascii=False, indent=1) + "\n")
+        write_notes(folder, notes)
         write_text(folder / READ, json.dumps(files, indent=1) + "\n")
         write_text(folder / "params.yaml", yaml.safe_dump(_recorded(p), sort_keys=False, allow_unicode=True))
         write_digests(folder, CHECKPOINT)

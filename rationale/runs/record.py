@@ -1,4 +1,4 @@
-"""What the folder of a run records about it: params.yaml (all parameters) and environment.txt (see `environment`)."""
+"""What the folder of a run records about it: params.yaml (all parameters), environment.txt and notes.json."""
 
 import json
 import os
@@ -17,6 +17,7 @@ from rationale.runs.parameters import modernised
 from rationale.runs.workspace import read_if_there, root
 from rationale.runs.yaml_files import is_override
 
+NOTES = "notes.json"  # what the run has printed after `note: `
 SHOWN = 5  # parameters that differ, in a message
 BY_PAPERMILL = "executed by: papermill\n"  # a line of environment.txt; the runner's own runs have a run.ipynb instead
 
@@ -25,6 +26,11 @@ def write_record(folder: Path, notebook: str, params: Mapping[str, Any], code: s
     """Write both files of a run of `notebook`; `by` is a last line of environment.txt, such as `BY_PAPERMILL`."""
     write_text(folder / "environment.txt", describe_environment(notebook, dict(params), code, threads) + by)
     write_text(folder / "params.yaml", yaml.safe_dump(dict(params), sort_keys=False, allow_unicode=True))
+
+
+def write_notes(folder: Path, notes: Iterable[str]) -> None:
+    """Write the notes that a run has printed, so that they can be read beside its model."""
+    write_text(folder / NOTES, json.dumps(list(notes), ensure_ascii=False, indent=1) + "\n")
 
 
 def made_of(notebook: Path, items: Iterable[str]) -> str:

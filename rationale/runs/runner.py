@@ -35,10 +35,11 @@ from rationale.runs.record import (
     made_of_others,
     recorded_code,
     unlike_recorded,
+    write_notes,
     write_record,
 )
 from rationale.runs.saving import engine
-from rationale.runs.watch import BesideBars, progress_shown
+from rationale.runs.watch import NOTE, BesideBars, progress_shown
 from rationale.runs.workspace import is_file, notebook_path, read_if_there, root, run_name
 from rationale.runs.yaml_files import is_override
 
@@ -338,6 +339,7 @@ def _write_run(page: Any, name: str, work: WorkFolder, to_html: ToHtml, began: f
     nbformat = optional("nbformat", "running a notebook", "notebooks")
     _check_place(work)
     page.metadata.get("papermill", {}).update(input_path=f"{name}.py", output_path="run.ipynb")
+    write_notes(work.path, _notes(page))
     write_text(work.path / "run.html", to_html(page, f"{name} {work.name}"))
     with open(work.path / "environment.txt", "a", encoding="utf-8") as file:
         print(f"seconds: {time.monotonic() - began:.1f}{' (continued)' if work.resumed else ''}", file=file)
@@ -349,6 +351,13 @@ def _write_run(page: Any, name: str, work: WorkFolder, to_html: ToHtml, began: f
             checkpoint.parent.rmdir()
     write_text(work.path / "run.ipynb", nbformat.writes(page) + "\n")
     (work.path / RUNNING).unlink()
+
+
+def _notes(page: Any) -> list[str]:
+    """The notes that the cells have printed."""
+    outputs = [output for cell in page.cells for output in cell.get("outputs", ()) if output.get("name") == "stdout"]
+    lines = "".join(output.text for output in outputs).splitlines()
+    return [line.removeprefix(NOTE) for line in lines if line.startswith(NOTE)]
 
 
 def _check_place(work: WorkFolder) -> None:

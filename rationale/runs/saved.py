@@ -10,8 +10,8 @@
                          alignment, generation or probing) and what is needed to build the model again: parameters,
                          vocabulary, head (the `name` of its class in `HEADS`), num_outputs, labels, tokeniser
 
-The runner writes `params.yaml` into the same folder, and so does `rationale.fit`. This also writes `notes.json`, the
-notes that it has printed. To predict from new texts, model.safetensors is enough.
+The runner writes `params.yaml` and `notes.json` (the notes that the run has printed) into the same folder, and so does
+`rationale.fit`. To predict from new texts, model.safetensors is enough.
 """
 
 import csv
@@ -39,7 +39,7 @@ from rationale.runs.answers import SavedRun
 from rationale.runs.cells import has_type_of_setting
 from rationale.runs.own_parts import load_recorded
 from rationale.runs.parameters import modernised
-from rationale.runs.record import recorded_params
+from rationale.runs.record import NOTES, recorded_params
 from rationale.runs.workspace import is_finished
 from rationale.settings import Settings, is_chosen
 from rationale.training.checkpoint import CHECKPOINT, NoFacts, all_tensors, load_trained, read_tensors, write_tensors
@@ -57,7 +57,6 @@ if TYPE_CHECKING:
 
 CLASS_WEIGHTS = "head.class_weights"  # in model.safetensors, if the classes had weights in training
 FORMAT = 2  # of model.safetensors; files of format 1 do not record their format, and can still be loaded
-NOTES = "notes.json"
 OTHERS = {  # tasks whose models cannot predict from new texts: a description of their runs
     "generation": "an encoder-decoder, whose generated texts are in generations.jsonl",
     "probing": "a run that probed a model, whose attributions are in attributions.jsonl",
