@@ -182,7 +182,7 @@ BAD_FILES: dict[str, tuple[Write, dict, list[str]]] = {
     "a line that is no object": (lambda d: _bytes(d / "r.jsonl", b'{"text": "a", "label": 1}\n[1, 2]\n'), {},
                                  ["r.jsonl, line 2: [1, 2] is no object"]),
     "a line without a key": (lambda d: write_lines(d / "r.jsonl", [*reviews(), {"text": "a"}]), {},
-                             ["r.jsonl, line 41: no 'label' in this object; it has text"]),
+                             ["r.jsonl, line 41: no label in column 'label'; remove", "give skip_incomplete=true"]),
     "a text that is a number": (lambda d: write_lines(d / "r.jsonl", changed(2, text=7)), {},
                                 ["line 3: 7, which is no text, in column 'text'"]),
     "a label that is a list": (lambda d: write_lines(d / "r.jsonl", changed(2, label=["pos"])), {},

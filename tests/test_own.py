@@ -147,6 +147,14 @@ def test_plain_quotes_in_a_tsv_file_are_part_of_the_text(tmp_path):
     assert all(text.startswith('"') for text, _ in texts(read_own(settings(path))))
 
 
+def test_plain_quotes_of_two_rows_of_a_tsv_file_do_not_make_them_one(tmp_path):
+    rows = [[row["text"], row["label"]] for row in reviews()]
+    rows[10][0], rows[11][0] = f'"Wow, {rows[10][0]}', f'{rows[11][0]} ending"'
+    path = tmp_path / "r.tsv"
+    path.write_text("text\tlabel\n" + "".join(f"{text}\t{label}\n" for text, label in rows))
+    assert len(texts(read_own(settings(path)))) == 40
+
+
 def test_a_folder_has_its_own_splits_and_keeps_their_texts(tmp_path):
     rows = reviews(30)
     for name, part in (("train", rows[:20]), ("validation", rows[20:24]), ("test", rows[24:])):
@@ -322,6 +330,27 @@ def test_values_that_are_missing_in_objects_and_in_pairs_can_be_left_out_too(tmp
     assert sum(map(len, read.splits.values())) == 57
 
 
+def test_an_object_without_a_key_is_one_whose_value_is_missing(tmp_path):
+    rows = [row | {"marked": [[0, 1]]} for row in reviews()]
+    holes = [{k: v for k, v in row.items() if (i, k) not in {(0, "label"), (7, "text"), (9, "marked")}}
+             for i, row in enumerate(rows)]  # fmt: skip
+    path = write_lines(tmp_path / "r.jsonl", holes)
+    with pytest.raises(BadInput, match=r"line 1: no label in column 'label'; .* \(8 is bad as well\)"):
+        read_own(settings(path, rationale="marked"))
+    read = read_own(settings(path, rationale="marked", skip_incomplete=True))
+    assert sum(map(len, read.splits.values())) == 38
+    assert sum(e.rationale is None for part in read.splits.values() for e in part) == 1, "nobody has marked this text"
+
+
+def test_a_class_that_a_data_set_does_not_tell_is_a_missing_label(tmp_path):
+    datasets = pytest.importorskip("datasets")
+    saved_parts(datasets, {"train": changed(4, changed(7, label="-"), label="-")}).save_to_disk(tmp_path / "some")
+    with pytest.raises(BadInput, match=r"no label \(-1\) in column 'label'; .*skip_incomplete=true"):
+        read_own(settings(tmp_path / "some"))
+    read = read_own(settings(tmp_path / "some", skip_incomplete=True))
+    assert sum(map(len, read.splits.values())) == 38 and read.labels == ["neg", "pos"]
+
+
 def test_if_every_row_is_left_out_there_is_no_text(tmp_path):
     rows = [row | {"text": ""} for row in reviews()]
     with pytest.raises(BadInput, match=r"r.csv: each row \(40 in all\) is left out"):
@@ -342,8 +371,9 @@ def test_splits_are_made_in_the_same_proportion_for_each_class_and_without_a_cla
 
 @pytest.mark.parametrize("size", [10, 12, 20, 25, 50, 99, 100, 150])
 def test_a_tenth_of_few_scores_is_a_tenth_too(size):
-    strata = strata_of([(i / size,) for i in range(size)], is_classes=False)
-    split_of, _ = divide([bytes([i]) for i in range(size)], strata, ["dev", "test"])
+    digests = [bytes([i]) for i in range(size)]
+    strata = strata_of([(i / size,) for i in range(size)], digests, is_classes=False)
+    split_of, _ = divide(digests, strata, ["dev", "test"])
     for split in ("dev", "test"):
         assert 0.8 <= 10 * split_of.count(split) / size <= 1.4, (split, split_of.count(split))
 
@@ -354,8 +384,11 @@ def test_splits_of_scores_have_low_and_high_ones_alike(tmp_path):
     assert max(means) - min(means) < 0.05 and len(read.splits["dev"]) == len(read.splits["test"]) == 40
 
 
-def test_a_split_depends_on_the_seed_and_neither_on_the_order_nor_on_the_kind_of_file(tmp_path):
+@pytest.mark.parametrize("kind", ["classes", "scores of three values"])
+def test_a_split_depends_on_the_seed_and_neither_on_the_order_nor_on_the_kind_of_file(tmp_path, kind):
     rows = reviews(100)
+    if kind != "classes":
+        rows = [row | {"label": i % 3 + 0.5} for i, row in enumerate(rows)]
     first = read_own(settings(write_table(tmp_path / "a.csv", rows)))
     random.Random(3).shuffle(rows)
     second = read_own(settings(write_lines(tmp_path / "b.jsonl", rows)))
@@ -416,6 +449,15 @@ def test_texts_without_spaces_between_words_are_noticed(tmp_path, text, is_claus
     rows = [row | {"text": row["text"] + "!" * (row["label"] == "pos")} for row in rows]
     notes = read_own(settings(write_lines(tmp_path / "t.jsonl", rows))).notes
     assert any("one gate selects all of such a clause" in note for note in notes) == is_clause
+
+
+def test_one_number_that_is_written_in_two_ways_is_noticed(tmp_path):
+    rows = [row | {"label": ("4.5", "4.50")[i % 2]} for i, row in enumerate(reviews())]
+    path = write_table(tmp_path / "r.csv", rows)
+    note = read_own(settings(path)).notes[0]
+    assert "; '4.5' and '4.50' are the same number, and are different classes" in note
+    with pytest.raises(BadInput, match=r"r.csv, row 2: every text has the same label, '4.5' in column 'label'; at "):
+        read_own(settings(path, head="scores"))
 
 
 def test_texts_with_two_labels_and_labels_that_differ_in_case_are_named(tmp_path):
@@ -568,6 +610,16 @@ def test_a_folder_in_the_format_of_eraser_is_read_with_its_evidence(tmp_path):
     assert read.labels == ["NEG", "POS"] and [len(part) for part in read.splits.values()] == [8, 2, 2]
     for example in read.splits["train"]:
         assert example.rationale == (False, True, True) + (False,) * (len(example.tokens) - 3)
+
+
+def test_tokens_of_documents_are_divided_by_spaces_and_lines_alone(tmp_path):
+    folder = write_eraser(tmp_path / "movies")
+    path = folder / "docs" / "d2.txt"
+    first, *others = path.read_text().split(" ")
+    path.write_text(f" {first}\u00a0km  {' '.join(others)}", encoding="utf-8")
+    example = next(e for e in read_own(settings(folder)).splits["train"] if "km" in e.tokens[0])
+    marked = [word for word, is_marked in zip(example.tokens, example.rationale, strict=True) if is_marked]
+    assert marked == " ".join(others).split()[:2]
 
 
 def test_queries_that_differ_stand_before_their_texts_and_are_never_marked(tmp_path):

@@ -181,6 +181,14 @@ def test_where_the_training_texts_are_not_known_the_page_says_nothing_of_them(ho
     assert code == 0 and " of 60 texts with a label got a wrong answer.</p>" in out
 
 
+def test_texts_beyond_num_train_are_not_counted_as_those_that_the_model_was_trained_on(tmp_path, capsys):
+    path = write_table(tmp_path / "r.csv", reviews(60))
+    rationale.fit(path, folder=tmp_path / "run", **(SMALL | {"num_train": 10}))
+    capsys.readouterr()
+    out = told(capsys, str(tmp_path / "run"), "--file", str(path), "--html", "--label", "label")[1]
+    assert "The model was trained on 10 of them; " in out
+
+
 def test_of_a_folder_of_splits_the_texts_of_its_training_file_are_those_that_the_model_was_trained_on(tmp_path, capsys):
     folder = tmp_path / "data"
     for split, rows in (("train", reviews(60)), ("dev", reviews(80)[60:]), ("test", reviews(100)[80:])):

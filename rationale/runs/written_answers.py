@@ -158,9 +158,9 @@ def trained_on(folder: Path, run: SavedRun) -> Collection[tuple[str, ...]]:
     rows = defaultdict(set)
     with contextlib.suppress(BadInput, OSError, ValueError, KeyError):  # the texts or splits.csv are gone or damaged
         with open(path, newline="", encoding="utf-8") as file:
-            for row in csv.DictReader(file):
-                if row["split"] == "train":
-                    rows[Path(row["file"]).name].add(int(row["row"]))
+            of_train = (row for row in csv.DictReader(file) if row["split"] == "train")
+            for row in islice(of_train, p.num_train or None):  # the first ones; the others were not used
+                rows[Path(row["file"]).name].add(int(row["row"]))
         return {spaced(texts) for texts in texts_in_rows(p, rows) if all(isinstance(text, str) for text in texts)}
     return ()
 

@@ -5,6 +5,7 @@ sentence per line. A line of train.jsonl, val.jsonl or test.jsonl has annotation
 (often null) and evidences: a list of lists of {docid, start_token, end_token}.
 """
 
+import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from sys import intern
@@ -58,7 +59,7 @@ class Documents:
                     raise BadInput(f"{place}:{number}: no document; accepted: " + '{"docid": ..., "document": ...}')
                 if HALF.search(row["document"]):
                     raise BadInput(f"{place}:{number}: half a character; accepted: text in UTF-8")
-                self.known[str(row.get("docid"))] = _words(row["document"])
+                self.known[str(row.get("docid"))] = _tokens(row["document"])
 
     def __contains__(self, name: str) -> bool:
         inside = name not in ("", ".", "..") and "/" not in name and "\\" not in name
@@ -66,7 +67,7 @@ class Documents:
 
     def __getitem__(self, name: str) -> tuple[str, ...]:
         if name not in self.known:
-            self.known[name] = _words(read_text(self.folder / "docs" / name))
+            self.known[name] = tuple(filter(None, _tokens(read_text(self.folder / "docs" / name))))
         return self.known[name]
 
 
@@ -105,7 +106,7 @@ def _annotation(number: int, row: dict[str, Any], documents: Documents) -> Annot
             raise ValueError(
                 f"the document {excerpt(name)} is not in docs; accepted: annotations of the documents there"
             )
-        if not documents[name]:
+        if not any(documents[name]):
             raise ValueError(f"the document {excerpt(name)} is empty; accepted: documents with at least one word")
     tokens, offset = list[str](), {}
     for name in names:
@@ -126,10 +127,19 @@ def _annotation(number: int, row: dict[str, Any], documents: Documents) -> Annot
     require_whole(label, "classification")
     require_whole(row.get("query") or "", "query")
     second = tuple(documents[sides[1]]) if sides else ()
-    return Annotation(
-        number, tuple(tokens), tuple(flags) if evidences else None, _words(row.get("query") or ""), second, label
-    )
+    marks = tuple(flag for token, flag in zip(tokens, flags, strict=True) if token) if evidences else None
+    words, of_second = tuple(filter(None, tokens)), tuple(filter(None, second))  # without the empty pieces
+    return Annotation(number, words, marks, _words(row.get("query") or ""), of_second, label)
 
 
 def _words(text: str) -> tuple[str, ...]:
     return tuple(map(intern, text.split()))
+
+
+def _tokens(document: str) -> tuple[str, ...]:
+    """What the numbers of evidences count: pieces between spaces, line by line. A no-break space divides no tokens.
+
+    Between two spaces there is an empty piece. The benchmark's own reader counts it in docs.jsonl, and not in docs/.
+    """
+    lines = re.split("\r\n|\r|\n", document)
+    return tuple(intern(piece) for line in lines for piece in line.strip().split(" "))

@@ -85,14 +85,14 @@ def read_labels(cells: Sequence[str], column: str, head: str, where: Where) -> L
             others += ", as in the other rows"
         others += ", or give head=classes" * (head != "scores")
         raise BadInput(f"{_place(cells, bad[0], where)}{excerpt(bad[0])} in {told} is {missing}{more}{others}")
-    if len(counts) < 2:
-        raise BadInput(
-            f"{where(0)}every text has the same label, {excerpt(cells[0])} in {told}; at least two are needed"
-        )
     whole = all(number is not None and number.is_integer() for number in numbers.values())
     as_scores = head == "scores" or (
         head == "auto" and not bad and len(counts) > 2 and (not whole or len(counts) > MOST_NUMBERS)
     )
+    if len(set(numbers.values()) if as_scores else counts) < 2:
+        raise BadInput(
+            f"{where(0)}every text has the same label, {excerpt(cells[0])} in {told}; at least two are needed"
+        )
     return _scores(cells, numbers, told, where) if as_scores else _classes(cells, counts, numbers, told, where)
 
 
@@ -180,6 +180,13 @@ def _classes(cells: Sequence[str], counts: Counter[str], numbers: dict[str, Any]
     alike = next((group for group in spellings.values() if len(group) > 1), None)
     if alike is not None:
         note += f"; {' and '.join(map(excerpt, alike))} differ only in upper and lower case, and are different classes"
+    by_number: dict[float, list[str]] = {}
+    for name in names:
+        if numbers[name] is not None:
+            by_number.setdefault(numbers[name], []).append(name)
+    equal = next((group for group in by_number.values() if len(group) > 1), None)
+    if equal is not None:
+        note += f"; {' and '.join(map(excerpt, equal))} are the same number, and are different classes"
     for number, word in (("0", "false"), ("1", "true")):
         if {number, word} <= spellings.keys():
             note += f"; {number} and {word} may mean the same, and are different classes"

@@ -21,7 +21,7 @@ from rationale.data.own.labels import STAND_IN, read_labels, spelled
 from rationale.data.own.marks import REMOVE, is_missing, read_marks, read_tokens, require_whole
 from rationale.data.own.settings import SUFFIXES, is_on_hub, kind_of
 from rationale.data.own.splits import DIGEST, SHARES, digest_of_text, divide, require_classes, shared_texts, strata_of
-from rationale.data.own.tables import Table, hub_tables, is_saved, open_table, saved_tables
+from rationale.data.own.tables import UNKNOWN, Table, hub_tables, is_saved, open_table, saved_tables
 from rationale.data.packed import Texts, packed
 from rationale.data.pairs import NULL
 from rationale.data.tokenise import TOKENISERS
@@ -70,7 +70,7 @@ class OwnTexts:
         return len(self.labels or (1,))
 
     def save(self, folder: Path) -> None:
-        """Write `splits.csv`: the split, the file and the row of every text."""
+        """Write `splits.csv`: the split, the file and the row of every text; those that `num_train` leaves out, too."""
         written = io.StringIO()
         rows = csv.writer(written, lineterminator="\n")
         rows.writerow(["split", "file", "row"])
@@ -322,7 +322,10 @@ def _read_table(name: str, table: Table, p: Any, words: dict[str, int], split: S
     names = table.names.get(p.label)
     for number, cells in each(f"reading {table.place}", table.rows(columns)):
         row = dict(zip(columns, cells, strict=True))
-        if p.skip_incomplete and any(is_missing(row[name]) for name in ("text", "label", "second") if name in row):
+        if p.skip_incomplete and (
+            any(is_missing(row[name]) for name in ("text", "label", "second") if name in row)
+            or is_unknown(row["label"], names)
+        ):
             part.skipped.append(number)
             continue
         try:
@@ -351,10 +354,17 @@ def _read_table(name: str, table: Table, p: Any, words: dict[str, int], split: S
     return part
 
 
+def is_unknown(cell: Any, names: list[str] | None) -> bool:
+    """Whether a label is the number that a data set has where it does not tell the class, one of `names`."""
+    return names is not None and isinstance(cell, int) and cell == UNKNOWN
+
+
 def _label(cell: Any, names: list[str] | None, column: str) -> str:
     """A label as text, or the name of the class whose number it is."""
     if isinstance(cell, list | tuple | dict):
         raise ValueError(f"{excerpt(cell)} in column {excerpt(column)} is no label; accepted: a text or a number")
+    if is_unknown(cell, names):
+        raise ValueError(f"no label ({UNKNOWN}) in column {excerpt(column)}; {REMOVE}")
     if names is not None and isinstance(cell, int):
         if not 0 <= cell < len(names):
             raise ValueError(
@@ -422,8 +432,9 @@ def _labelled(parts: list[Part], words: dict[str, int], p: Any) -> OwnTexts:
     missing = [split for split in SHARES if split not in split_of]
     if missing:
         train = [i for i, split in enumerate(split_of) if split == "train"]
-        strata = strata_of([labels.values[i] for i in train], labels.names is not None)  # type: ignore[arg-type]
-        made, copies = divide([keys[i] for i in train], strata, missing)
+        digests = [keys[i] for i in train]
+        strata = strata_of([labels.values[i] for i in train], digests, labels.names is not None)  # type: ignore[arg-type]
+        made, copies = divide(digests, strata, missing)
         by_first, together = divide([firsts[i] for i in train], strata, missing) if firsts else (made, copies)
         # unless there are so few first texts that a split would lack a class
         classes, of_firsts = (set(zip(splits_of, strata, strict=True)) for splits_of in (made, by_first))

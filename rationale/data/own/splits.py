@@ -23,7 +23,8 @@ def divide(digests: Sequence[bytes], strata: Sequence[int], missing: Sequence[st
     """The split of each text, and how many texts are copies of another one.
 
     Texts of the same digest stay in one split: copies, or all pairs of a first text. Within each stratum texts are
-    ordered by their digests, so neither the order of the file nor other texts decide where a text goes.
+    ordered by their digests, so the order of the file does not decide where a text goes, and other texts decide it only
+    at the border of two splits.
 
     Parameters
     ----------
@@ -50,15 +51,17 @@ def divide(digests: Sequence[bytes], strata: Sequence[int], missing: Sequence[st
     return [split_of.get(key, "train") for key in digests], len(digests) - len(stratum_of)
 
 
-def strata_of(labels: Sequence[int] | Sequence[tuple[float]], is_classes: bool) -> list[int]:
+def strata_of(labels: Sequence[int] | Sequence[tuple[float]], digests: Sequence[bytes], is_classes: bool) -> list[int]:
     """The stratum of each text: its class, or the tenth of the texts, by score, that it belongs to.
+
+    Texts of the same score are ordered by their digests.
 
     Each stratum gives at least one text to each split that is made. So there is one stratum per ten texts of scores at
     most, and a split of a small file is a tenth of it, too.
     """
     if is_classes:
         return list(labels)  # type: ignore[arg-type]
-    order = sorted(range(len(labels)), key=lambda i: labels[i])
+    order = sorted(range(len(labels)), key=lambda i: (labels[i], digests[i]))
     strata, num_strata = [0] * len(labels), max(1, min(STRATA, len(labels) // 10))
     for rank, i in enumerate(order):
         strata[i] = rank * num_strata // len(labels)

@@ -2,6 +2,7 @@
 
 import csv
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -19,6 +20,7 @@ from rationale.settings import did_you_mean
 EXTRA = "texts"  # of this package; it installs pyarrow and datasets
 LONGEST_FIELD = 1 << 30  # characters of a field of a CSV file
 MOST_HEADER_LINES = 100  # of a CSV file: an editor of tables allows lines within the name of a column
+FIRST_OBJECTS = 100  # of a file of JSON lines, whose keys are its columns
 DELIMITERS = {".csv": ",;\t|", ".tsv": "\t"}
 AS_CSV = "save the sheet as CSV in UTF-8"
 AS_LINES = "write one object per line, and name the file .jsonl"
@@ -201,12 +203,17 @@ def _fields(path: Path, place: str, delimiter: str, quoted: bool) -> Iterator[tu
 
 
 def _is_quoted(path: Path, delimiter: str) -> bool:
-    """Whether all rows of a TSV file can be read with quotes; many TSV files have plain quotes in their texts."""
+    """Whether a TSV file is read with quotes: all its rows have one width then.
+
+    Many TSV files have plain quotes in their texts. Two of them in different rows can look like one text of two lines,
+    so if all rows have that width without quotes, too, there must not be more of them.
+    """
     try:
-        widths = {len(row) for _, row in _fields(path, "", delimiter, True) if row}
+        widths = Counter(len(row) for _, row in _fields(path, "", delimiter, True) if row)
     except BadInput:
         return False
-    return len(widths) == 1
+    plain = Counter(len(row) for _, row in _fields(path, "", delimiter, False) if row)
+    return len(widths) == 1 and (widths.keys() != plain.keys() or widths == plain)
 
 
 def _json_lines(path: Path) -> Table:
@@ -221,19 +228,17 @@ def _json_lines(path: Path) -> Table:
                     raise BadInput(f"{place}, line {number}: {excerpt(value)} is no object; accepted: {accepted}")
                 yield number, value
 
-    first = next(objects(), None)
-    if first is None:
+    keys: dict[str, None] = {}  # of the first objects, in order, as one may lack a key
+    for _, value in islice(objects(), FIRST_OBJECTS):
+        keys |= dict.fromkeys(value)
+    if not keys:
         raise BadInput(f"{place}: empty; accepted: {accepted}")
 
     def read(wanted: Sequence[str]) -> Iterator[Row]:
         for number, value in objects():
-            missing = next((name for name in wanted if name not in value), None)
-            if missing is not None:
-                there = ", ".join(value) or "nothing"
-                raise BadInput(f"{place}, line {number}: no {excerpt(missing)} in this object; it has {there}")
-            yield number, [value[name] for name in wanted]
+            yield number, [value.get(name) for name in wanted]  # a key that is not there is a missing value
 
-    return Table(place, list(first[1]), read, unit="line")
+    return Table(place, list(keys), read, unit="line")
 
 
 def _parquet(path: Path) -> Table:
