@@ -74,6 +74,10 @@ def main(argv: list[str] | None = None) -> int:
     args = parser.parse_args(argv)
     if args.jobs is not None and args.jobs < 1:
         parser.error("--jobs: give a whole number of at least 1")
+    given = {"--jobs": args.jobs is not None, "--snakemake": args.snakemake, "--replace": args.replace}
+    unused = [option for option, is_given in given.items() if is_given and not args.run]
+    if unused:
+        parser.error(f"{unused[0]}: only with --run, which makes the runs")
     outputs = Path(os.path.realpath(root() / args.outputs))
     if args.run and not args.snakemake:
         prepare_for(args.sweep)

@@ -180,6 +180,7 @@ COMMANDS: dict[str, list[list[str]]] = {
         *([f"{{sweep}}/{name}.yaml"] for name in SWEEPS if name != "good"),
         *([f"{{place}}/{name}.yaml"] for name in ("dangling", "loop", "folder", "zero", "pipe")), ["{sweep}/pipe.yaml"],
         *(["{sweep}/good.yaml", "--run", "--jobs", text] for text in ("0", "-1", "abc")),
+        *(["{sweep}/good.yaml", *options] for options in (("--jobs", "2"), ("--replace",), ("--snakemake",))),
         *(["{sweep}/good.yaml", "--run", "--outputs", path] for path in
           ("/dev/null", "/proc", "{place}/text", "{place}/loop", "/dev/full/x")),
         [], ["../sweeps/tiny"], ["tiny", "tiny"], ["tinny"],
@@ -190,7 +191,9 @@ COMMANDS: dict[str, list[list[str]]] = {
         *(["{run}", "--text", text] for text in ("", " ", "\udce9", "\n", "\u2028", "\ufeff")),
         *(["{run}", "--file", path] for path in ("/dev/zero", "{place}/zero.yaml", "/proc/self/mem")),
         ["{run}", "--text", "a", "--title", "x"], ["{run}", "--text", "a", "--overwrite"],
-        ["{run}", "--export", "{place}/m.onnx", "--csv"],
+        ["{run}", "--text", "a", "--html", "--spans"],
+        *(["{run}", "--export", "{place}/m.onnx", *options] for options in
+          (("--csv",), ("--column", "x"), ("--device", "cpu"))),
         ["{run}", "--text", "a", "--csv", "--keep", "id"], ["{run}", "--file", "{place}/text", "--csv", "--keep", ""],
         ["{run}"], ["{run}", "--text"], ["{run}", "--jsonl"], ["{run}/metrics.json", "--text", "a"], [],
     ],

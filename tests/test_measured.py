@@ -13,7 +13,7 @@ from tests.test_verdicts import values
 from tools import measured, readme_tables
 
 ROW = {"corpus": "sst", "settings": "", "accuracy": 0.5, "accuracy_std": float("nan"), "mse": 0.0123}
-NUMBER = re.compile(r"-?[\d.,]+( %)?°|-?[\d.]+( %)? ± [\d.]+( %)?|-?[\d.]+ \(-?[\d.]+ to -?[\d.]+\)")
+NUMBER = re.compile(r"-?[\d.,]+( %)?[°†]|-?[\d.]+( %)? ± [\d.]+( %)?|-?[\d.]+ \(-?[\d.]+ to -?[\d.]+\)")
 
 
 def test_a_number_has_its_spread_its_interval_or_the_sign_for_neither():
@@ -25,6 +25,21 @@ def test_a_number_has_its_spread_its_interval_or_the_sign_for_neither():
     assert measured.cell(ROW, "mse", "{:.4f}") == "0.0123°"
     assert measured.cell(ROW | {"corpus": "beer"}, "accuracy") == "0.5°", "nobody knows how many texts"
     assert measured.cell(ROW | {"mse": float("nan")}, "mse") == ""
+
+
+def test_a_number_from_fewer_seeds_than_its_row_has_says_from_how_many():
+    part = pd.DataFrame([*values(scores=(0.4, 0.5, 0.6)), *values(metric="word_f1", scores=(0.1, 0.2))])
+    (row,) = compare.summary(part, ["accuracy", "word_f1"]).to_dict("records")
+    assert row["seeds"] == row["accuracy_seeds"] == 3 and row["word_f1_seeds"] == 2
+    assert (
+        measured.cell(row, "accuracy") == "0.5 ± 0.1" and measured.cell(row, "word_f1", "{:.2f}") == "0.15 ± 0.07 [2]"
+    )
+
+
+def test_an_agreement_of_seeds_has_no_deviation_because_the_runs_share_their_pairs():
+    row = ROW | {"task": "sst", "agreement": 0.8794, "agreement_std": 0.0, "seeds": 5, "agreement_seeds": 3}
+    assert measured.cell(row, "agreement", "{:.3f}") == "0.879† [3]"
+    assert measured.cell(row | {"task": "probes"}, "agreement", "{:.3f}") == "0.879 ± 0.000 [3]", "of answers"
 
 
 @pytest.mark.parametrize(
@@ -74,7 +89,7 @@ def test_every_measured_number_in_the_tables_of_results_says_how_far_it_is_known
             for row in (row for row in rows[1:] if not any("published" in text for text in row)):
                 for head, text in zip(heads, row, strict=True):
                     if head not in FREE and re.match(r"-?[\d.]+", text) and not text.startswith("glove"):
-                        text = text.removesuffix(" ≈").removesuffix(" ?")
+                        text = re.sub(r" \[\d+\]$", "", text.removesuffix(" ≈").removesuffix(" ?"))
                         is_reference = head == "behind softmax" and text == "0.0"
                         assert is_reference or NUMBER.fullmatch(text), f"{name}, {head}: {text!r}"
     assert set(names) | {"claims", "tuning", "sweeps", "bench", "scale"} == set(readme_tables.TABLES)

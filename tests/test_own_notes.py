@@ -504,6 +504,14 @@ def test_baselines_on_other_texts_are_other_rows(tmp_path):
     assert sorted(table.loc[table["model"] == "tfidf", "accuracy"]) == [0.6, 0.7, 0.85]
 
 
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_a_baseline_whose_classes_have_weights_is_another_row_in_any_order(tmp_path, order):
+    runs = [own_run(tmp_path, "plain"), own_run(tmp_path, "balanced", 0.7, class_weight="balanced")]
+    table = compare.summary(compare.rows_of(*(runs[i] for i in order)), ["accuracy"])
+    rows = table[table["model"] == "tfidf"].set_index("class_weight")["accuracy"]
+    assert rows.to_dict() == {"none": 0.85, "balanced": 0.7}
+
+
 def test_results_shows_the_baseline_beside_the_models(tmp_path, capsys):
     runs = [own_run(tmp_path, f"s{rate}", selection=rate) for rate in (0.1, 0.2)]
     code = results.main([*map(str, runs), "--by", "selection", "--metric", "accuracy", "--out", str(tmp_path / "out")])

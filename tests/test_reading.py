@@ -136,6 +136,25 @@ def test_a_run_on_all_aspects_names_every_score(tmp_path):
         assert re.search(rf"{name} \d\.\d\d", explorer.readout.value), explorer.readout.value
 
 
+def test_the_picture_of_scores_of_ones_own_has_the_numbers_of_the_read_out(tmp_path):
+    result = train(tmp_path, epochs=1)
+    save_run(tmp_path, result, parameters(epochs=1), scale=(1.0, 5.0))
+    explorer = sentence.explore_sentence([tmp_path], TEXT)
+    (ax,) = explorer._figure.axes
+    written = {text.get_text() for text in ax.texts}
+    told = set(re.findall(r"\d\.\d\d(?=</b>)", explorer.readout.value))
+    assert told and written == told, "on the scale of the data"
+    assert [label.get_text() for label in ax.get_yticklabels()] == ["1", "3", "5"]
+
+
+def test_a_damaged_run_is_left_out_and_the_others_are_found(runs, tmp_path, capsys):
+    for name in ("good", "bad"):
+        shutil.copytree(runs["s0.4"], tmp_path / "10_first_rationale" / name)
+    (tmp_path / "10_first_rationale" / "bad" / "params.yaml").write_text("model: [")
+    assert [run.name for run in find.find_runs(tmp_path)["texts"]] == ["good"]
+    assert re.match("note: .*bad/params.yaml.*; this run is left out\n", capsys.readouterr().out)
+
+
 def test_for_a_text_without_words_a_message_is_shown_until_a_word_is_typed(explorer):
     explorer.text.value = "  "
     assert explorer.buttons == [] and "at least one word" in explorer.readout.value

@@ -5,6 +5,8 @@
 0.0615°                 one seed: no interval can be computed from what is committed
 47.5 ± 0.7 ≈            no significant difference from the row of reference
 43.8 (41.8 to 45.9) ?   the difference from that row cannot be tested
+0.879†                  the mean over pairs of seeds
+0.15 ± 0.07 [2]         of two seeds, in a row of more
 """
 
 from collections.abc import Callable, Sequence
@@ -14,6 +16,7 @@ import pandas as pd
 
 from rationale.runs.committed import num_texts
 from rationale.runs.compare import KIND
+from rationale.runs.origin import TASKS
 from rationale.statistics import Difference, share_difference, welch_test, wilson_interval
 
 SPREAD = "±: the standard deviation over the seeds."
@@ -31,7 +34,13 @@ UNKNOWN = "?: this difference cannot be tested, because one of the two has one s
 NO_TEST = "No difference from {reference} can be tested, because each row has one seed."
 TESTS = {"welch": "Welch's test over seeds", "texts": "Newcombe's interval over texts, where both have one seed"}
 OF_TEXTS = ("accuracy", "count_tells", "answer_share")  # metrics that are shares of the texts of a split
-SIGNS = {"±": SPREAD, " to ": INTERVAL, "°": NONE}
+PAIRS = (
+    "†: the mean over pairs of seeds. Each seed is in several pairs, so these are not independent, and we give no "
+    "standard deviation."
+)
+FEWER = "[n]: from n seeds of the row, because the others were not measured."
+SIGNS = {"±": SPREAD, " to ": INTERVAL, "°": NONE, "†": PAIRS, " [": FEWER}
+OF_PAIRS = "agreement"  # a metric of two runs, except of probes, where it is the share of answers that stay
 
 
 def cell(row: dict[str, Any], name: str, form: str = "{:.1f}", scale: float = 1, split: str = "test") -> str:
@@ -47,9 +56,12 @@ def cell(row: dict[str, Any], name: str, form: str = "{:.1f}", scale: float = 1,
     value, spread = row[name], row.get(f"{name}_std", float("nan"))
     if value != value:
         return ""
-    text = form.format(scale * value)
+    text, seeds = form.format(scale * value), row.get(f"{name}_seeds", 1)
+    fewer = f" [{seeds}]" if 1 < seeds < row["seeds"] else ""
+    if name == OF_PAIRS and row.get("task") != TASKS["14_train_probes"]:
+        return f"{text}†{fewer}"
     if spread == spread:
-        return f"{text} ± {form.format(scale * spread)}"
+        return f"{text} ± {form.format(scale * spread)}{fewer}"
     num = num_texts(row["corpus"], row["settings"], split) if name in OF_TEXTS else None
     if num is None:
         return f"{text}°"

@@ -1,6 +1,6 @@
 """Figures of training: lines, bars, histories, selection rates and counts."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -159,7 +159,7 @@ def draw_bars(
     title: str = "",
     ylabel: str = "",
     errors: Mapping[str, Sequence] | None = None,
-    fmt: str = "{:.3g}",
+    fmt: str | Callable[[float], str] = "{:.3g}",
 ) -> Axes:
     """Bars side by side, one cluster per label and one colour per group, with the value on top of each bar.
 
@@ -168,8 +168,8 @@ def draw_bars(
     labels : [N]
     groups : name -> [N] values
     errors : name -> [N] half-lengths of the error bars
-    fmt : str
-        The format in which values are written; with "" none are written.
+    fmt : str or function
+        The format in which values are written, or what is written of a value; with "" none are written.
     """
     width = 0.8 / max(1, len(groups))
     for i, (name, values) in enumerate(groups.items()):
@@ -196,7 +196,11 @@ def draw_bars(
 
 @apply_style
 def draw_predictions(
-    names: Sequence[str], predictions: Mapping[str, Sequence[float]], fig: Figure, title: str = ""
+    names: Sequence[str],
+    predictions: Mapping[str, Sequence[float]],
+    fig: Figure,
+    title: str = "",
+    scale: tuple[float, float] | None = None,
 ) -> Figure:
     """The predictions of a model for one text with several choices of its gates: probabilities of classes, or scores.
 
@@ -207,10 +211,15 @@ def draw_predictions(
     predictions : name of the choice of gates -> [C], in [0, 1]
     fig : Figure
         The figure to redraw.
+    scale : (low, high) or None
+        The scores that 0 and 1 stand for, which are then written at the bars and at the axis.
     """
+    low, high = scale or (0.0, 1.0)
     (ax,) = reuse_panels(fig, [("predictions", *names, *predictions)], left=0.07, right=0.99, bottom=0.16, top=0.9)
-    draw_bars([name.replace(" ", "\n") for name in names], predictions, ax, title, "prediction", fmt="{:.2f}")
-    ax.set(xlim=(-0.6, len(names) - 0.4), ylim=(0, 1.25), yticks=[0, 0.5, 1])
+    labels = [name.replace(" ", "\n") for name in names]
+    draw_bars(labels, predictions, ax, title, "prediction", fmt=lambda share: f"{low + share * (high - low):.2f}")
+    ax.set(xlim=(-0.6, len(names) - 0.4), ylim=(0, 1.25))
+    ax.set_yticks([0, 0.5, 1], [f"{low + share * (high - low):g}" for share in (0, 0.5, 1)])
     return fig
 
 

@@ -303,12 +303,12 @@ def cell_as_text(cell: Any) -> str:
 
     Examples
     --------
-    >>> cell_as_text({"by": ["a", None]}), cell_as_text(0.5), cell_as_text(None)
-    ('{"by": ["a", null]}', '0.5', '')
+    >>> cell_as_text({"by": ["a", None]}), cell_as_text(0.5), cell_as_text(None), cell_as_text(float("nan"))
+    ('{"by": ["a", null]}', '0.5', '', '')
     """
     if isinstance(cell, dict | list | tuple | bool):
         return json.dumps(cell, ensure_ascii=False, default=str)
-    return "" if cell is None else str(cell)
+    return "" if cell is None or cell != cell else str(cell)
 
 
 def batched(

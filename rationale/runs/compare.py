@@ -179,8 +179,9 @@ def summary(results: pd.DataFrame, metrics: Sequence[str], split: str = "test", 
     DataFrame
         The columns of `by` that are not in `KIND`, then `KIND`; one column per setting that differs between runs of one
         model on one corpus, with the default where a run did not change it, and None where it has no effect;
-        `settings`, the line with all of them; `<metric>` and `<metric>_std` per metric, and `seeds`, the number of runs
-        that were averaged. The standard deviation is that of the sample, NaN for a single seed.
+        `settings`, the line with all of them; `<metric>`, `<metric>_std` and `<metric>_seeds` per metric, which are the
+        mean, the standard deviation of the sample (NaN for a single seed) and the number of runs that have the metric;
+        and `seeds`, the number of runs that have any of these metrics.
 
     Raises
     ------
@@ -189,7 +190,7 @@ def summary(results: pd.DataFrame, metrics: Sequence[str], split: str = "test", 
     """
     part = results[(results["split"] == split) & results["metric"].isin(metrics)]
     names, first = list(metrics), [name for name in by if name not in KIND]
-    rest = ["settings", *names, *(f"{name}_std" for name in names), "seeds"]
+    rest = ["settings", *names, *(f"{name}_{what}" for what in ("std", "seeds") for name in names), "seeds"]
     if part.empty:
         return pd.DataFrame(columns=[*first, *KIND, *rest])
     keys = [*first, *KIND, "notebook", "settings"]
@@ -199,6 +200,7 @@ def summary(results: pd.DataFrame, metrics: Sequence[str], split: str = "test", 
     table = table.reindex(columns=pd.MultiIndex.from_product([["mean", "std", "count"], names]))  # a metric may be new
     columns = {name: table["mean"][name] for name in names}
     columns |= {f"{name}_std": table["std"][name] for name in names}
+    columns |= {f"{name}_seeds": table["count"][name].fillna(0).astype(int) for name in names}
     means = pd.DataFrame(columns | {"seeds": table["count"].max(axis=1).astype(int)}).reset_index()
     differing = [name for name in differing_settings(part) if name not in first]
     given = means[["model", "vectors", "notebook", "settings"]].itertuples(index=False)

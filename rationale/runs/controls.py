@@ -54,11 +54,19 @@ def by_control(results: "pd.DataFrame") -> "pd.DataFrame":
     -------
     DataFrame
         `gate`, `control` and `target` (of a price: the target of a constraint that is nearest to its rate on dev), the
-        means of `METRICS` on test and their standard deviations (`_std`), `price`, the number of `seeds`, and `runs`, a
-        tuple of names. Of several prices at one target, the nearest one counts.
+        means of `METRICS` on test, with their standard deviations (`_std`) and numbers of runs (`_seeds`), `price`, the
+        number of `seeds`, and `runs`, a tuple of names. Of several prices at one target, the nearest one counts.
     """
     columns = ["gate", "control", "target"]
-    told = ["price", *METRICS, *(f"{name}_std" for name in METRICS), "seeds", "corpus", "settings", "runs"]
+    told = [
+        "price",
+        *METRICS,
+        *(f"{name}_{what}" for name in METRICS for what in ("std", "seeds")),
+        "seeds",
+        "corpus",
+        "settings",
+        "runs",
+    ]
     test = compare.summary(results, METRICS)
     if test.empty:
         return pd.DataFrame(columns=[*columns, *told])

@@ -11,7 +11,7 @@ import yaml
 
 from rationale.data.corpora import find_corpus
 from rationale.data.example import SplitSettings
-from rationale.data.own.settings import RationaleFileSettings
+from rationale.data.own.settings import PairFileSettings, RationaleFileSettings
 from rationale.explain.methods import METHODS
 from rationale.models.remedies import RemedySettings
 from rationale.nn.gates import GATES, GateSettings
@@ -52,10 +52,10 @@ def defaults_of(notebook: str) -> dict[str, Any]:
     return defaults(notebook_path(notebook))
 
 
-def of_texts(name: str) -> bool:
-    """Whether a setting says which texts a run reads, and how."""
-    known = (SplitSettings.model_fields, RationaleFileSettings.model_fields)
-    return name in ("corpus", "fold") or any(name in fields for fields in known)
+def of_baseline(name: str) -> bool:
+    """Whether a setting can change a baseline: it says which texts a run reads and how, or how classes are weighted."""
+    known = (SplitSettings.model_fields, RationaleFileSettings.model_fields, PairFileSettings.model_fields)
+    return name in ("corpus", "fold", "class_weight") or any(name in fields for fields in known)
 
 
 def has_effect(name: str, p: dict[str, Any]) -> bool:
@@ -67,7 +67,7 @@ def has_effect(name: str, p: dict[str, Any]) -> bool:
     if name in WITHOUT_EFFECT:
         return False
     if p.get("model") == BASELINE:
-        return of_texts(name)
+        return of_baseline(name)
     if name in ("embedding_size", "train_vectors") and "vectors" in p:
         return p["vectors"] == "random"  # vectors from a file have their own size and are never trained
     if name == "look_ahead" and not p.get("dependent"):

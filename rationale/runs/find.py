@@ -31,7 +31,11 @@ def find_runs(folder: Path | str) -> dict[str, list[Path]]:
     models = [*Path(folder).glob("*/model.safetensors"), *Path(folder).glob("*/*/model.safetensors")]
     for path in sorted(models, key=lambda path: path.stat().st_mtime, reverse=True):
         if is_finished(path.parent):
-            p = saved.read_parameters(path.parent)
+            try:
+                p = saved.read_parameters(path.parent)
+            except BadInput as error:
+                print(f"note: {error}; this run is left out")
+                continue
             if "methods" in p:
                 runs_by_use["probes"].append(path.parent)
             elif "model" in p and (p.get("corpus") in of_texts or names_own(p["corpus"])):

@@ -1,14 +1,14 @@
 """The baseline of a run on texts of one's own (`training.tfidf`) as rows of a comparison.
 
-It depends on the texts alone. Runs on the same texts have the same baseline, which therefore is one row, whatever else
-differs between the runs.
+It depends on the texts and on the weights of the classes. Runs that share these have the same baseline, which therefore
+is one row, whatever else differs between the runs.
 """
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rationale.runs import intact
-from rationale.runs.differences import BASELINE, defaults_of, of_texts, settings_of, write_settings
+from rationale.runs.differences import BASELINE, defaults_of, of_baseline, settings_of, write_settings
 from rationale.training.tfidf import FILE
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def baseline_rows(run: Path, common: dict[str, Any], p: dict[str, Any], notebook
     if not (run / FILE).is_file():
         return []
     found = intact.read_json(run / FILE, intact.Baseline)
-    settings = {name: value for name, value in settings_of(p, notebook).items() if of_texts(name)}
+    settings = {name: value for name, value in settings_of(p, notebook).items() if of_baseline(name)}
     own = {"model": BASELINE, "network": "", "vectors": "none", "target": 1.0, "sparsity": 0.0}
     own |= {"settings": write_settings(settings), "seed": defaults_of(notebook)["seed"]}
     return [

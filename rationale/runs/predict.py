@@ -222,7 +222,7 @@ def parser() -> argparse.ArgumentParser:
         "scores), rationale and unknown, instead of tokens, gates, prediction and probabilities",
     )
     form.add_argument("--title", help="title of the page (default: Rationales)")
-    form.add_argument("--device", choices=("auto", "cpu", "cuda"), default="cpu",
+    form.add_argument("--device", choices=("auto", "cpu", "cuda"),
                       help="where to compute; auto = a GPU if there is one; default: cpu")  # fmt: skip
     return form
 
@@ -236,7 +236,7 @@ def main(arguments: list[str] | None = None) -> int:
     from rationale.runs.saved import load_run
     from rationale.training.loop import choose_device
 
-    device = choose_device(options.device)  # before anything is read
+    device = choose_device(options.device or "cpu")  # before anything is read
     run, window = load_run(options.run), WINDOW
     if options.export is not None:
         from rationale.runs.to_onnx import READER
@@ -286,6 +286,9 @@ def _refuse_unused(options: argparse.Namespace) -> None:
         advice = f"; with --csv, --keep {options.label} writes the column" if options.csv else ""
         raise BadInput(f"--label {options.label}: only with --html, whose page shows the labels{advice}")
     forms = [name for name in ("jsonl", "csv", "html", "spans") if getattr(options, name)]
+    if options.html and options.spans:
+        raise BadInput("--spans: not with --html, whose page marks the passages")
+    forms += [name for name in ("column", "second", "device") if getattr(options, name)]
     if options.export is not None and forms:
         raise BadInput(f"--{forms[0]}: only for answers to texts, and --export gives none")
 

@@ -8,6 +8,7 @@ The table has one row per setting: runs that differ in anything but the seed are
 """
 
 import argparse
+import contextlib
 import glob
 import json
 import os
@@ -21,7 +22,7 @@ from rationale.errors import BadInput, command, optional, shown
 from rationale.files import write_text
 from rationale.nn.gates import GATES
 from rationale.runs import compare, saved
-from rationale.runs.differences import BASELINE, defaults_of, has_effect, of_texts
+from rationale.runs.differences import BASELINE, defaults_of, has_effect, of_baseline
 from rationale.runs.origin import is_by_fit, notebook_of
 from rationale.runs.workspace import root
 from rationale.settings import did_you_mean
@@ -77,7 +78,7 @@ def with_settings(rows: "pd.DataFrame", runs: Sequence[Path], names: Sequence[st
                 if values.setdefault(key, value) != value:
                     raise BadInput(f"--by {name}: two runs are named {key}; give the folder of one another name")
             rows = rows.assign(**{name: rows["run"].map(values).astype(object)})
-            if not of_texts(name):
+            if not of_baseline(name):
                 rows.loc[rows["model"] == BASELINE, name] = None
     return rows
 
@@ -108,6 +109,11 @@ def with_metrics(rows: "pd.DataFrame", names: Sequence[str], split: str) -> "pd.
     others = [run for run in rows["run"].unique() if run not in has_one]
     if others:
         print(f"left out, without {' and '.join(names)} on {split}: {', '.join(others)}", file=sys.stderr)
+    for name in names:
+        has_it = set(rows.loc[(rows["split"] == split) & (rows["metric"] == name), "run"])
+        lacking = [run for run in has_one if run not in has_it]
+        if lacking:
+            print(f"note: {name} is a mean over fewer seeds, without {', '.join(lacking)}", file=sys.stderr)
     return rows[rows["run"].isin(has_one)]
 
 
@@ -116,7 +122,8 @@ def table_of(means: "pd.DataFrame", metrics: Sequence[str], by: Sequence[str]) -
     told = [name for name in compare.told_columns(means) if name not in by]
     if "selection" in by and means.loc[means["selection"].notna(), "target"].equals(means["selection"].dropna()):
         told = [name for name in told if name != "target"]
-    numbers = [column for name in metrics for column in (name, f"{name}_std")]
+    fewer = [name for name in metrics if (means[f"{name}_seeds"] < means["seeds"]).any()]
+    numbers = [column for name in metrics for column in (name, f"{name}_std", *[f"{name}_seeds"] * (name in fewer))]
     table = means[[*told, *by, *numbers, "seeds"]].sort_values(
         [*told, *by], key=lambda column: column.map(compare.sortable), kind="stable", ignore_index=True
     )
@@ -169,8 +176,11 @@ def refuse_foreign(folder: Path, names: Iterable[str]) -> None:
 
 
 def _written(folder: Path) -> dict[str, str]:
-    path = folder / WRITTEN
-    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    """The digests of the files that this command has written; a damaged list of them is none."""
+    with contextlib.suppress(OSError, ValueError):
+        found = json.loads((folder / WRITTEN).read_text(encoding="utf-8"))
+        return found if isinstance(found, dict) else {}
+    return {}
 
 
 @command

@@ -116,7 +116,8 @@ def kept_rows(path: Path | None, columns: list[str]) -> Iterable[dict[str, Any]]
     for name in columns:
         table.require({"--keep": name})
     cells = (cells for _, cells in table.rows({f"--keep {name}": name for name in columns}))
-    return (dict(zip(columns, row, strict=True)) for row in cells)
+    known = ([None if cell != cell else cell for cell in row] for row in cells)  # NaN is no value, and not JSON
+    return (dict(zip(columns, row, strict=True)) for row in known)
 
 
 def with_kept(rows: Iterable[dict], kept: Iterable[Mapping[str, Any]]) -> Iterator[dict]:
