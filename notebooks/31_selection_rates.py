@@ -869,7 +869,9 @@ for row in differences.to_dict("records"):
 # sentences as there are, with replacement, and compares both models on the same drawn sentences. We cannot draw from
 # the seeds of a model in the same way, because we have too few of them. Instead, we move the mean of each model by a
 # draw from Student's distribution, as wide as its seeds are apart. The interval leaves out the smallest and the largest
-# 2.5 % of the ten thousand differences.
+# 2.5 % of the ten thousand differences. With few seeds it is rather too wide than too narrow, so a difference that is
+# not significant may still be one.
+#
 # Sentences that are easy or hard for both models do not change the difference, so you can see a small difference even
 # with one seed. With one seed, the interval says how much the difference depends on the choice of the sentences. It
 # says nothing about the seeds, and with another seed the difference may have the other sign.
