@@ -90,8 +90,10 @@ class LayersExplorer(ipywidgets.VBox):
             return
         row, method = self._texts.loc[self.sentence.value], self.method.value
         values, positions = torch.tensor(row[method]), positions_near_answer(row)  # [L + 1, T]
-        self._updating, self.layer.max = True, len(values) - 1
-        self._updating, layer = False, self.layer.value
+        self._updating = True  # the slider may have to move, if the new run has fewer layers
+        self.layer.max = len(values) - 1
+        self._updating = False
+        layer = self.layer.value
         is_probe = METHODS[method].is_probe
         if is_probe:
             title = f"{in_words(method).capitalize()}: layer {layer} keeps {values[layer].mean():.0%} of the text"

@@ -144,8 +144,9 @@ def _line_styles(names: Sequence[str], own_colours: bool = False) -> list[dict[s
             continue
         before = bases[:i].count(base)
         alike = 1 if own_colours else 3  # lines of a model that share a colour
-        number = style_of.setdefault(base, next(free)) if before < alike and base not in style_of else style_of[base]
-        number = next(free) if before >= alike else number
+        if base not in style_of:
+            style_of[base] = next(free)
+        number = style_of[base] if before < alike else next(free)
         third = before == 2 and not own_colours
         lap = number // len(PALETTE)  # once all colours are used, they come again with other dashes
         looks.append(

@@ -96,15 +96,27 @@ def _rows(run: Path) -> list[dict[str, Any]]:
     p, facts = saved.read_parameters(run), origin.read_environment(run)
     vectors = p.get("vectors", "learned")
     vectors += f" x {p['vectors_scale']:g}" if p.get("vectors_scale", 1) != 1 else ""
-    common = {"task": tasks[notebook], "corpus": p.get("corpus", CORPORA.get(notebook)), "aspect": p.get("aspect", "")}
+    model = p.get("model", SUBJECT)
+    target = p.get("budget", 1.0)
+    if model in GATES:
+        target = p.get("selection") or 1.0
+    common = {
+        "task": tasks[notebook],
+        "corpus": p.get("corpus", CORPORA.get(notebook)),
+        "aspect": p.get("aspect", ""),
+        "model": model,
+        "network": network_name(p, notebook),
+        "vectors": vectors,
+        "target": target,
+        "sparsity": p.get("sparsity", 0.0),
+        "settings": write_settings(settings_of(p, notebook)),
+        "seed": p["seed"],
+        "run": f"{notebook}/{run.name}",
+        "device": facts.get("device", ""),
+        "commit": facts.get("commit", "")[:12],
+    }
     if "language" in p and find_corpus(p["corpus"]).languages:
         common |= {"task": "translation", "aspect": f"{p['language']} to en"}
-    model = p.get("model", SUBJECT)
-    common |= {"model": model, "network": network_name(p, notebook), "vectors": vectors}
-    common |= {"target": p.get("selection") or 1.0 if model in GATES else p.get("budget", 1.0)}
-    common |= {"sparsity": p.get("sparsity", 0.0), "settings": write_settings(settings_of(p, notebook))}
-    common |= {"seed": p["seed"], "run": f"{notebook}/{run.name}", "device": facts.get("device", "")}
-    common |= {"commit": facts.get("commit", "")[:12]}
     scores = saved.read_metrics(run)
     values = [(split, name, value) for split in ("dev", "test") for name, value in scores[split].items()]
     if (run / "faithfulness.json").is_file():

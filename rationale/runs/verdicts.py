@@ -265,15 +265,9 @@ def _undecided(evidence: str, cost: needed.Cost) -> Verdict:
 
 def _beside_runs(limits: Limits, ours: pd.DataFrame, theirs: pd.DataFrame, split: str, metric: str) -> Verdict:
     a, b = ours["value"].tolist(), theirs["value"].tolist()
-    num = _num_texts(ours, split, metric)
-    found = _in_the_same_runs(ours, theirs, metric, limits.confidence) if split == "test" else None
-    on_texts = " and their texts" if found is not None else ""
-    if found is not None:
-        pass
-    elif min(len(a), len(b)) > 1:
-        found = welch_test(a, b, limits.confidence)
-    elif len(a) == len(b) == 1 and num is not None:
-        found = share_difference(a[0], b[0], num, confidence=limits.confidence)
+    paired = _in_the_same_runs(ours, theirs, metric, limits.confidence) if split == "test" else None
+    on_texts = " and their texts" if paired is not None else ""
+    found = paired or _apart(a, b, _num_texts(ours, split, metric), limits.confidence)
     if found is None:
         difference = sum(a) / len(a) - sum(b) / len(b)
         cost = needed.cost_of_seeds(limits.of, ours, theirs)
@@ -285,6 +279,15 @@ def _beside_runs(limits: Limits, ours: pd.DataFrame, theirs: pd.DataFrame, split
         if min(len(a), len(b)) > 1:
             evidence += "; one more pair of runs: {} to {}".format(*map(_short, pair_interval(a, b)))
     return _decided(limits, found.low, found.high, evidence, lambda: needed.cost_of_seeds(limits.of, ours, theirs))
+
+
+def _apart(a: list[float], b: list[float], num_texts: int | None, confidence: float) -> Difference | None:
+    """The difference of two models by their seeds, or by the texts of one seed each; None if there is no interval."""
+    if min(len(a), len(b)) > 1:
+        return welch_test(a, b, confidence)
+    if len(a) == len(b) == 1 and num_texts is not None:
+        return share_difference(a[0], b[0], num_texts, confidence=confidence)
+    return None
 
 
 def _over_pairs(limits: Limits, of_metric: pd.DataFrame, claim: dict[str, str], where: str) -> Verdict:
