@@ -17,7 +17,7 @@ from typing import Any
 from rationale.data.corpus import SPLITS, in_turn
 from rationale.data.example import Example, filled
 from rationale.data.own.eraser import Annotation, Documents, is_eraser, read_annotations, require_documents
-from rationale.data.own.labels import STAND_IN, read_labels, spelled
+from rationale.data.own.labels import STAND_IN, Labels, read_labels, spelled
 from rationale.data.own.marks import REMOVE, is_missing, read_marks, read_tokens, require_whole
 from rationale.data.own.settings import SUFFIXES, is_on_hub, kind_of
 from rationale.data.own.splits import DIGEST, SHARES, digest_of_text, divide, require_classes, shared_texts, strata_of
@@ -431,20 +431,7 @@ def _labelled(parts: list[Part], words: dict[str, int], p: Any) -> OwnTexts:
     split_of = [part.split for part in parts for _ in part.cells]
     missing = [split for split in SHARES if split not in split_of]
     if missing:
-        train = [i for i, split in enumerate(split_of) if split == "train"]
-        digests = [keys[i] for i in train]
-        strata = strata_of([labels.values[i] for i in train], digests, labels.names is not None)  # type: ignore[arg-type]
-        made, copies = divide(digests, strata, missing)
-        by_first, together = divide([firsts[i] for i in train], strata, missing) if firsts else (made, copies)
-        # unless there are so few first texts that a split would lack a class
-        classes, of_firsts = (set(zip(splits_of, strata, strict=True)) for splits_of in (made, by_first))
-        is_by_first = together > copies and of_firsts >= classes
-        for i, split in zip(train, by_first if is_by_first else made, strict=True):
-            split_of[i] = split
-        notes += _notes_of_split(missing, split_of, copies, p.split_seed, labels.names is not None)
-        if is_by_first:
-            what = "all pairs of a first text stay in one split"
-            notes.append(f"{together:,} pairs have the first text of another one; {what}")
+        notes += _make_splits(missing, split_of, keys, firsts, labels, p.split_seed)
     if labels.names is not None:
         notes += _note_of_contradictions(keys, labels.values)  # type: ignore[arg-type]
         require_classes(keys, split_of, labels.values, labels.names, place)  # type: ignore[arg-type]
@@ -463,6 +450,30 @@ def _labelled(parts: list[Part], words: dict[str, int], p: Any) -> OwnTexts:
     files = [part.place for part in parts]
     filled(splits, place)
     return OwnTexts(splits, head, labels.names, labels.scale, notes, files, origins)
+
+
+def _make_splits(
+    missing: list[str], split_of: list[str], keys: list[bytes], firsts: list[bytes], labels: Labels, seed: int
+) -> list[str]:
+    """Move texts of train to the splits that are missing, in `split_of`; what is said of it.
+
+    Pairs are divided by their first texts, so that a model does not know these from training, unless there are so few
+    that a split would lack a class.
+    """
+    train, is_classes = [i for i, split in enumerate(split_of) if split == "train"], labels.names is not None
+    digests = [keys[i] for i in train]
+    strata = strata_of([labels.values[i] for i in train], digests, is_classes)  # type: ignore[arg-type]
+    made, copies = divide(digests, strata, missing)
+    by_first, together = divide([firsts[i] for i in train], strata, missing) if firsts else (made, copies)
+    classes, of_firsts = (set(zip(splits_of, strata, strict=True)) for splits_of in (made, by_first))
+    is_by_first = together > copies and of_firsts >= classes
+    for i, split in zip(train, by_first if is_by_first else made, strict=True):
+        split_of[i] = split
+    notes = _notes_of_split(missing, split_of, copies, seed, is_classes)
+    if is_by_first:
+        what = "all pairs of a first text stay in one split"
+        notes.append(f"{together:,} pairs have the first text of another one; {what}")
+    return notes
 
 
 def _digests(of_parts: Iterable[bytearray]) -> list[bytes]:
