@@ -30,6 +30,7 @@
 
 # %% tags=["parameters"]
 runs_dir: str = "outputs"  # folder whose finished runs are offered
+own_texts: bool = True  # whether runs on texts of your own are offered; the book is made without them
 
 # %%
 from rationale import explorers
@@ -39,7 +40,7 @@ from rationale.runs.committed import reference_folder
 
 # %%
 p = validated(globals())
-runs = find.find_runs(root() / p.runs_dir)
+runs = find.find_runs(root() / p.runs_dir, p.own_texts)
 print(f"finished runs found: {len(runs['texts'])} on texts, {len(runs['probes'])} that probe")
 
 # %% [markdown]
@@ -70,7 +71,7 @@ explorers.explore_mappings(lam=0.2)
 # prediction? (`10_first_rationale`, `22_read_sst`)
 
 # %% tags=["interactive"]
-explorers.explore_sentence(find.find_runs(root() / p.runs_dir)["texts"])
+explorers.explore_sentence(find.find_runs(root() / p.runs_dir, p.own_texts)["texts"])
 
 # %% [markdown]
 # ## 4. From few words to all
@@ -86,7 +87,7 @@ explorers.explore_saved_rates(reference_folder())
 # If you have runs of your own, you can type a text for all of them.
 
 # %% tags=["interactive"]
-explorers.explore_rates(find.find_runs(root() / p.runs_dir)["texts"])
+explorers.explore_rates(find.find_runs(root() / p.runs_dir, p.own_texts)["texts"])
 
 # %% [markdown]
 # ## 5. What each layer can do without

@@ -10,11 +10,13 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import griffe
 import jupytext
 import nbformat
 import pytest
+import yaml
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
 from rationale.data import data_folder
@@ -23,7 +25,16 @@ from rationale.explorers import explore_shapes
 from rationale.runs import RunFailed, root
 from rationale.runs.page import STYLE
 from tools.book import __main__ as book
-from tools.book.__main__ import RENAMED, build, committed_pictures, executed, how, instead, with_colours
+from tools.book.__main__ import (
+    RENAMED,
+    build,
+    committed_pictures,
+    executed,
+    how,
+    instead,
+    reads_own_texts,
+    with_colours,
+)
 from tools.book.cells import label_cells
 from tools.book.drawings import draw_in_pages, finding, least_width
 from tools.book.links import broken, link_equations
@@ -370,7 +381,8 @@ def test_with_names_only_these_notebooks_are_executed(monkeypatch, capsys, tmp_p
 
 def test_the_newest_run_that_shows_a_notebook_as_it_is_now_is_taken(tmp_path: Path) -> None:
     notebook = root() / "notebooks" / "13_train_nli.py"
-    for age, name in enumerate(("good", "outdated", "smoke", "going.partial")):  # later is newer
+    own = {"own": {"corpus": "/home/somebody/texts.csv"}, "good": {"corpus": "nli_small"}}
+    for age, name in enumerate(("good", "outdated", "own", "smoke", "going.partial")):  # later is newer
         folder = tmp_path / notebook.stem / name
         folder.mkdir(parents=True)
         cells = jupytext.read(notebook)
@@ -378,8 +390,24 @@ def test_the_newest_run_that_shows_a_notebook_as_it_is_now_is_taken(tmp_path: Pa
         if name == "outdated":
             cells.cells[0].source += " of yesterday"
         nbformat.write(cells, folder / "run.ipynb")
+        (folder / "params.yaml").write_text(yaml.safe_dump(own.get(name, {})))
         os.utime(folder / "run.ipynb", (1e9 + age, 1e9 + age))
-    assert executed(notebook, tmp_path).name == "good"
+    assert executed(notebook, tmp_path).name == "good", "others may read the book, so it shows no texts of one's own"
+
+
+def test_a_run_that_reads_a_run_on_texts_of_ones_own_is_not_shown_either(tmp_path: Path) -> None:
+    def recorded(name: str, **parameters: Any) -> Path:
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "params.yaml").write_text(yaml.safe_dump(parameters))
+        return tmp_path / name
+
+    recorded("own", corpus="texts.csv")
+    recorded("beer", corpus="beer")
+    for names, is_own in ((["own"], True), (["beer"], False), (["beer", "own"], True), ([], False)):
+        folder = recorded(f"several{len(list(tmp_path.iterdir()))}", runs=names, runs_dir=str(tmp_path))
+        assert reads_own_texts(folder) == is_own, names
+    assert reads_own_texts(recorded("one", run="own", runs_dir=str(tmp_path)))
+    assert not reads_own_texts(tmp_path / "nothing is known of it")
 
 
 def test_two_books_at_once_execute_a_notebook_once(monkeypatch, tmp_path: Path) -> None:

@@ -202,7 +202,12 @@ def test_both_editions_are_written_as_notebooks_and_as_pages(tmp_path: Path, mon
     finished = tmp_path / "outputs" / "04_explore_shapes" / "book"
     finished.mkdir(parents=True)
     nbformat.write(run, finished / "run.ipynb")
-    assert write_handouts(tmp_path / "out", tmp_path / "outputs")[1] == ["40_sparse_attention"], "it has no run"
+    other = tmp_path / "outputs" / "04_explore_shapes" / "selection0.4"
+    other.mkdir()
+    nbformat.write(jupytext.read(root() / "notebooks" / "04_explore_shapes.py"), other / "run.ipynb")
+    _, runs, without = write_handouts(tmp_path / "out", tmp_path / "outputs")
+    assert without == ["40_sparse_attention"], "it has no run"
+    assert runs == [finished], "a run with other settings is newer, but the text of the notebook is not about it"
     every_tag = {"plain", "figure", "prediction", "check", "solution"}
     for edition, outputs in (("teacher", every_tag), ("student", {"figure"})):
         page = (tmp_path / "out" / edition / "04_explore_shapes.html").read_text()

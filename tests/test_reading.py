@@ -202,6 +202,16 @@ def test_runs_are_found_the_newest_first_and_unfinished_ones_are_not(runs):
     assert find.find_runs(runs["whole"].parent)["texts"] == found["texts"], "one level down as well"
 
 
+def test_runs_on_texts_of_ones_own_can_be_left_out(runs, tmp_path):
+    for name, read in (("beer", "beer"), ("own", "texts.csv")):
+        folder = tmp_path / "17_train_own_texts" / name
+        shutil.copytree(runs["s0.4"], folder)
+        p = yaml.safe_load((folder / "params.yaml").read_text()) | {"corpus": read}
+        (folder / "params.yaml").write_text(yaml.safe_dump(p))
+    assert {run.name for run in find.find_runs(tmp_path)["texts"]} == {"beer", "own"}
+    assert [run.name for run in find.find_runs(tmp_path, own_texts=False)["texts"]] == ["beer"]
+
+
 def test_a_sweep_consists_of_runs_that_differ_in_their_target_in_ascending_order(runs):
     groups = find.group_sweeps(list(runs.values()))
     assert [[run.name for run in group] for group in groups.values()] == [["s0.2", "s0.4", "s0.6", "whole"]]

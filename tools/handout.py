@@ -5,9 +5,10 @@ that defines what is predicted; a cell tagged `solution` that defines the rest a
 to *Explain*; a cell tagged `check` with assertions about the names. The teacher's edition is the notebook itself. In
 the student's edition, the prediction and the solution are replaced by their names, set to `...`. The check is one line
 that does not show its method; it fails until the names have the right values, and then it prints what was predicted
-first, and the model answer. Pictures and outputs come from the newest finished run that has the notebook's current
-cells: all of them in the teacher's edition, and the figures and explorers, which the questions are about, in the
-student's. `make book` makes such a run of each notebook. JupyterLab shows answers and checks collapsed.
+first, and the model answer. Pictures and outputs come from a finished run that has the notebook's current cells: all of
+them in the teacher's edition, and the figures and explorers, which the questions are about, in the student's. It is the
+newest run with the usual settings, such as `make book` makes of each notebook, or else the newest other run. A run on
+texts of one's own is never shown. JupyterLab shows answers and checks collapsed.
 """
 
 import ast
@@ -26,16 +27,20 @@ from rationale.runs.folding import collapse
 from rationale.runs.page import lab_page
 from rationale.runs.workspace import root
 from tools import command_line
-from tools.book.__main__ import newest_run
+from tools.book.__main__ import SMALL, finished_runs, shows
 
+USUAL = ("default", "demo", SMALL)  # names of runs with the settings that the text of a notebook is about
 SHOWN_TO_STUDENTS = {"figure", "interactive"}  # tags of cells whose outputs do not give a solution away
 
 
-def executed(path: Path, outputs: Path) -> NotebookNode | None:
-    """A notebook with the outputs of its newest finished run, or None if no run has its current cells."""
-    run = newest_run(path, outputs, trials=True)
-    if run is None:
-        return None
+def shown_run(path: Path, outputs: Path) -> Path | None:
+    """The run whose pictures are shown; None if no run has the current cells of the notebook."""
+    runs = sorted(finished_runs(path, outputs), key=lambda folder: folder.name not in USUAL)
+    return next((folder for folder in runs if shows(folder, path)), None)
+
+
+def executed(run: Path) -> NotebookNode:
+    """A notebook with the outputs of a run."""
     notebook = nbformat.read(run / "run.ipynb", 4)
     notebook.cells = [cell for cell in notebook.cells if "injected-parameters" not in cell.metadata.get("tags", [])]
     return notebook
@@ -84,28 +89,30 @@ def student_edition(notebook: NotebookNode) -> NotebookNode:
     return notebook
 
 
-def write_handouts(folder: Path, outputs: Path) -> tuple[list[Path], list[str]]:
+def write_handouts(folder: Path, outputs: Path) -> tuple[list[Path], list[Path], list[str]]:
     """Write both editions of every notebook to `folder`/student and `folder`/teacher, as notebooks and as pages.
 
     Returns
     -------
-    The notebooks that were written, and the names of those that have no picture, as no run in `outputs` shows them.
+    The notebooks that were written, the folders of the runs in `outputs` whose pictures are shown, and the names of the
+    notebooks that have no picture, because there is no such run.
     """
-    written, without = [], []
+    written, runs, without = [], [], []
     for path in sorted((root() / "notebooks").glob("*.py")):
-        student, teacher = student_edition(jupytext.read(path)), executed(path, outputs)
-        if teacher is None:
-            teacher = jupytext.read(path)
-            without.append(path.stem)
-        else:
+        student, teacher = student_edition(jupytext.read(path)), jupytext.read(path)
+        if run := shown_run(path, outputs):
+            teacher = executed(run)
             student = with_figures(student, teacher)
+            runs.append(run)
+        else:
+            without.append(path.stem)
         for edition, content in (("student", student), ("teacher", teacher)):
             (folder / edition).mkdir(parents=True, exist_ok=True)
             target = folder / edition / f"{path.stem}.ipynb"
             nbformat.write(collapse(content), target)
             write_text(target.with_suffix(".html"), lab_page(content, f"{path.stem}, {edition}"))
             written.append(target)
-    return written, without
+    return written, runs, without
 
 
 @command
@@ -117,8 +124,10 @@ def main(arguments: list[str] | None = None) -> int:
     if not given.strip():
         raise BadInput("FOLDER: an empty value is not accepted, give a folder")
     folder = Path(given)
-    written, without = write_handouts(folder, root() / "outputs")
+    written, runs, without = write_handouts(folder, root() / "outputs")
     print(f"{len(written) // 2} notebooks, a student's and a teacher's edition of each: {shown(folder)}/")
+    if runs:
+        print(f"with the pictures of {', '.join(f'{run.parent.name}/{run.name}' for run in runs)}")
     if without:
         print(f"without pictures, as no run has their current cells (`make book` makes them): {', '.join(without)}")
     return 0

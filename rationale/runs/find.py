@@ -18,8 +18,10 @@ HOW_MUCH = {"selection", "sparsity"}  # settings that say how much a model selec
 SHOWN = ("corpus", "aspect", "vectors", "encoder", "dependent", "predictor", "seed")  # of each group of runs
 
 
-def find_runs(folder: Path | str) -> dict[str, list[Path]]:
+def find_runs(folder: Path | str, own_texts: bool = True) -> dict[str, list[Path]]:
     """Find the finished runs at most two levels below `folder`, grouped by the explorer that can show them.
+
+    With `own_texts=False`, the runs on texts of one's own are left out.
 
     Returns
     -------
@@ -38,7 +40,7 @@ def find_runs(folder: Path | str) -> dict[str, list[Path]]:
                 continue
             if "methods" in p:
                 runs_by_use["probes"].append(path.parent)
-            elif "model" in p and (p.get("corpus") in of_texts or names_own(p["corpus"])):
+            elif "model" in p and (p.get("corpus") in of_texts or (own_texts and names_own(p["corpus"]))):
                 runs_by_use["texts"].append(path.parent)
     runs_by_use["texts"].sort(key=lambda run: saved.read_parameters(run)["model"] not in GATES)
     without_trials = {use: [run for run in runs if run.name not in TRIALS] for use, runs in runs_by_use.items()}

@@ -30,11 +30,13 @@ import nbformat
 import yaml
 
 from rationale.data import data_folder
+from rationale.data.corpora import names_own
 from rationale.errors import BadInput
 from rationale.files import lock_folder, write_text
 from rationale.runs import RunFailed, notebook_path, root, run
 from rationale.runs.cells import defaults, reads_committed
 from rationale.runs.committed import FIGURES
+from rationale.runs.record import recorded_params
 from rationale.runs.themes import narrow_style, variables
 from rationale.runs.workspace import TRIALS
 from rationale.runs.yaml_files import as_override
@@ -88,7 +90,8 @@ def executed(notebook: Path, outputs: Path) -> Path:
     """
     if shown_whole(notebook):
         demo = notebook.stem.startswith("10")
-        return _drawn_as_now(notebook, ["params/demo.yaml"] * demo, outputs, "demo" if demo else SMALL)
+        items = ["params/demo.yaml"] * demo + ["own_texts=false"] * ("own_texts" in defaults(notebook))
+        return _drawn_as_now(notebook, items, outputs, "demo" if demo else SMALL)
     return newest_run(notebook, outputs) or short_run(notebook, outputs)
 
 
@@ -115,14 +118,26 @@ def short_run(notebook: Path, outputs: Path) -> Path:
     return run(notebook, items, outputs=outputs, name=SMALL, again_if_changed=True, wait=True)
 
 
-def newest_run(notebook: Path, outputs: Path, trials: bool = False) -> Path | None:
-    """The folder of the newest finished run that has the current cells of a notebook; `trials` may count, too."""
-    runs = [path.parent for path in (outputs / notebook.stem).glob("*/run.ipynb")]
-    runs = [folder for folder in runs if (trials or folder.name not in TRIALS) and folder.suffix != ".partial"]
-    for folder in sorted(runs, key=lambda folder: (folder / "run.ipynb").stat().st_mtime, reverse=True):
-        if shows(folder, notebook):
-            return folder
-    return None
+def newest_run(notebook: Path, outputs: Path) -> Path | None:
+    """The folder of the newest finished run that has the current cells of a notebook and is not one of `TRIALS`."""
+    runs = finished_runs(notebook, outputs)
+    return next((folder for folder in runs if folder.name not in TRIALS and shows(folder, notebook)), None)
+
+
+def finished_runs(notebook: Path, outputs: Path) -> list[Path]:
+    """The folders of the finished runs of a notebook, the newest first, without those that `reads_own_texts` tells."""
+    runs = [path for path in (outputs / notebook.stem).glob("*/run.ipynb") if path.parent.suffix != ".partial"]
+    runs = sorted(runs, key=lambda path: path.stat().st_mtime, reverse=True)
+    return [path.parent for path in runs if not reads_own_texts(path.parent)]
+
+
+def reads_own_texts(folder: Path) -> bool:
+    """Whether a run shows texts of one's own, or reads a run that does. Nobody else may be meant to see them."""
+    p = recorded_params(folder)
+    if names_own(str(p.get("corpus") or "")):
+        return True
+    names = [*p.get("runs", []), *([p["run"]] if "run" in p else [])]
+    return any(reads_own_texts(root() / p.get("runs_dir", "") / str(name)) for name in names)
 
 
 def shown_before(notebook: Path, outputs: Path) -> Path:
@@ -133,10 +148,10 @@ def shown_before(notebook: Path, outputs: Path) -> Path:
     BadInput
         If there is none.
     """
-    runs = [path for path in (outputs / notebook.stem).glob("*/run.ipynb") if path.parent.suffix != ".partial"]
+    runs = finished_runs(notebook, outputs)
     if not runs:
         raise BadInput("it has not been executed yet; `make book` executes all notebooks")
-    return max(runs, key=lambda path: path.stat().st_mtime).parent
+    return runs[0]
 
 
 def shows(folder: Path, notebook: Path) -> bool:
