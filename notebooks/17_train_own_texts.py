@@ -198,10 +198,14 @@ if not names_own(p.corpus):
 # baseline, it has not learned your task yet, or it reads too few words.
 #
 # Every word is read as a vector. If you give no file of `vectors`, they are random at first and trained with the model.
-# A word that occurs only once in your training texts has no vector of its own.
+# A word that occurs only once in your training texts has no vector of its own then. With a file of vectors, the model
+# knows those words of your texts that the file has. In both cases, any other word is unknown to the model, also if the
+# file has it. The commands and the explorer name such words as *unknown to this run*. A pretrained encoder, such as
+# `encoder=minilm`, reads a new word as pieces that it knows.
 #
 # You may see lines that begin with `note:`. Each says what is odd about the model, which number shows it, and what you
-# can do. For example, the kept epoch is an early one, its rate is outside the tolerance, or the gates have collapsed.
+# can do. For example, the kept epoch is an early one, its rate is outside the tolerance, the accuracy may be chance, or
+# the gates have collapsed.
 # If you see no such line, the run has passed these checks.
 #
 # Are some of your classes rare? Then a model can be right for most texts and still never answer with a rare class. A

@@ -477,10 +477,11 @@ def test_fit_says_where_an_interrupted_run_continues(tmp_path, monkeypatch, caps
 
     monkeypatch.setattr("rationale.runs.fit.save_own", interrupted)
     path, folder = write_table(tmp_path / "r.csv", reviews(60)), tmp_path / "run"
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(KeyboardInterrupt) as interruption:
         rationale.fit(path, folder=folder if is_kept else None, **SMALL)
-    told = "note: interrupted after epoch 2; the same call continues from there\n"
-    assert (told in capsys.readouterr().out) == is_kept, "without a folder, nothing is kept"
+    told = "note: interrupted after epoch 2; the same call continues from there"
+    assert (f"{told}\n" in capsys.readouterr().out) == is_kept, "without a folder, nothing is kept"
+    assert getattr(interruption.value, "__notes__", []) == [told] * is_kept, "below the traceback"
 
 
 @pytest.mark.parametrize("at", ["baseline.json", "rationales.jsonl", "metrics.json", "read.json", "params.yaml"])
@@ -621,6 +622,8 @@ def test_fit_loads_the_finished_run_of_the_same_settings_and_texts_and_refuses_a
     refused = "run holds model.safetensors of a finished run {}; accepted: another folder"
     with pytest.raises(BadInput, match=refused.format(r"with other parameters \(seed 5 there, 1 here\)")):
         rationale.fit(path, folder=folder, **SMALL)
+    with pytest.raises(BadInput, match=r"epochs 2 there, 3 here\); .*another folder, in which a .* more epochs begins"):
+        rationale.fit(path, folder=folder, **(SMALL | {"epochs": 3}), seed=5)
     write_table(path, reviews(61))
     with pytest.raises(BadInput, match=refused.format("before .*r.csv was changed")):
         rationale.fit(path, folder=folder, **SMALL, seed=5)

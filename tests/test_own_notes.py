@@ -133,6 +133,21 @@ def test_a_model_whose_answer_is_always_the_same_class_has_learned_nothing():
     assert notes_about(result(same)) == [], "dev has no other class"
 
 
+@pytest.mark.parametrize(("right", "is_chance"), [(540, False), (530, True), (500, True), (300, True)])
+def test_a_model_that_may_be_no_better_than_the_most_frequent_class_says_so(right, is_chance):
+    """Of 1,000 texts, half of them of each class, 1.96 standard errors are 3.1 points."""
+    known = result(evaluation(right, 1000))
+    known.splits["dev"] = [Example(("a",), i % 2) for i in range(1000)]
+    known.evaluations["dev"].answer[:] = torch.arange(1000) % 2
+    known.evaluations["dev"].answer[right:] = 1 - torch.arange(right, 1000) % 2
+    notes = notes_about(known)
+    assert len(notes) == is_chance
+    if is_chance:
+        begins = right / 1000 - 1.96 * (right / 1000 * (1 - right / 1000) / 1000) ** 0.5
+        told = f"dev accuracy {right / 1000:.3g} may be chance: its 95 % interval begins at {begins:.2g}, and the most "
+        assert notes[0].startswith(f"{told}frequent class alone reaches 0.5; give word vectors")
+
+
 def test_a_class_that_is_never_the_answer_is_named_with_its_number_of_texts():
     labels = torch.tensor([0, 1] * 480 + [2] * 36 + [3] * 4)
     known = result(evaluation(960, 1000, answers=labels.where(labels < 2, 0)))
@@ -237,13 +252,14 @@ def test_a_class_of_few_texts_that_are_all_right_or_all_wrong_is_not_known_well(
 
 def test_with_a_single_dev_text_of_a_class_a_difference_has_the_error_of_both_intervals():
     texts = {0: 900, 1: 1}
-    few, worse = notes_about(balanced_result({0: 450, 1: 0}, texts), balanced_baseline(texts, texts))
+    few, _, worse = notes_about(balanced_result({0: 450, 1: 0}, texts), balanced_baseline(texts, texts))
     assert few.startswith("too few texts: dev balanced accuracy is 0.25 (0 to 0.65, 95 %)")
     of_one = 1.96 / (1 + 1.96**2)  # the width of Wilson's interval of a single text, in standard errors
     error = math.sqrt(2 * of_one**2 + 0.25 / 899) / 2
     assert f"a difference of 0.75 with a standard error of {error:.2g};" in worse
-    (note,) = notes_about(balanced_result({0: 700, 1: 0}, texts), balanced_baseline({0: 800, 1: 1}, texts))
-    assert note.startswith("too few texts"), "0.56 better, but 1.96 standard errors are 0.57"
+    few, chance = notes_about(balanced_result({0: 700, 1: 0}, texts), balanced_baseline({0: 800, 1: 1}, texts))
+    assert few.startswith("too few texts"), "0.56 better, but 1.96 standard errors are 0.57"
+    assert "0.389 may be chance: " in chance and "the most frequent class alone reaches 0.5; " in chance
 
 
 def test_a_model_with_one_answer_and_few_texts_is_not_worse_than_a_baseline_by_a_difference_without_error():
@@ -311,6 +327,8 @@ def test_gates_that_have_collapsed_are_told_by_the_share_of_texts(value, what, a
     collapsed = result(evaluation(800, 1000, z))
     collapsed.model.selector = SimpleNamespace(gate=SimpleNamespace(can_start=lambda: False))
     assert "start=target" not in notes_about(collapsed)[0], "this gate would refuse it"
+    collapsed.model.selector = None
+    assert "start=target" not in notes_about(collapsed, is_started=True)[0], "these gates have done so"
     assert notes_about(result(evaluation(800, 1000, z), has_gates=False)) == [], "a model without gates cannot"
     assert notes_about(result(evaluation(600, 700, z[300:]))) == [], "300 of 700 texts are not most of them"
 

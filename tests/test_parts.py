@@ -40,6 +40,7 @@ from rationale.nn import (
     Rule,
     decide,
 )
+from rationale.nn.pooling import build_pool
 from rationale.parts import TABLES, file_of, register
 from rationale.runs import notebook_path, root
 from rationale.runs.__main__ import listing
@@ -239,6 +240,16 @@ def test_the_rule_of_contributing_decides_in_a_run(tmp_path):
     rates = training.train_extractor(p, corpus(), "scores", 1, tmp_path).evaluations["test"].metrics
     assert 0 <= rates["rate_selected"] <= 1
     assert "budget: 0.2 is not accepted with rule certain" in refusal(resolve, FIRST, ["rule=certain", "budget=0.2"])
+
+
+def test_the_pool_of_contributing_is_trained_and_gives_zeros_for_a_text_without_words(tmp_path):
+    example = re.search(r"```\n(class BothPool.*?)```", (root() / "CONTRIBUTING.md").read_text(), re.S)[1]
+    exec(example, {"Pool": Pool, "nn": torch.nn, "torch": torch, "__name__": "of_the_reader"})
+    mask = torch.tensor([[True, True], [False, False]])
+    pooled = build_pool("both", 4)(torch.randn(2, 2, 4), torch.randn(2, 4), mask)
+    assert pooled.shape == (2, 8) and pooled[0].ne(0).all() and pooled[1].eq(0).all()
+    result = training.train_extractor(parameters(pool="both", epochs=2), corpus(), "scores", 1, tmp_path)
+    assert result.history[-1]["train_loss"] < result.history[0]["train_loss"]
 
 
 def gate_of(returned, **attributes):

@@ -503,6 +503,8 @@ def test_a_service_forgets_the_words_of_earlier_texts_before_their_table_is_long
 def test_settings_without_effect_and_checkpoints_that_are_none_are_refused(folders, tmp_path):
     with pytest.raises(BadInput, match="frozen_layers: 2 is not accepted with encoder lstm"):
         ExtractionSettings.checked({"frozen_layers": 2})
+    with pytest.raises(BadInput, match="pretrained: bert is not accepted with encoder minilm; .*encoder=transformer"):
+        ExtractionSettings.checked({"encoder": "minilm", "pretrained": "bert"})
     with pytest.raises(BadInput, match="pretrained: .* cannot be loaded"):
         PretrainedEncoder.build(0, settings(str(tmp_path)))
 

@@ -376,7 +376,7 @@ def test_a_finished_run_whose_data_have_changed_is_stale_and_says_which_file(rea
     assert "already finished" in (out := capsys.readouterr().out) and "changed" not in out, "the time does not matter"
     file.write_text("the 1 2 4\n")
     assert go(notebook) == folder and (folder / "seen.txt").read_text() == "the 1 2 3\n"
-    assert f'("{place} has changed since; --again runs it again)'.replace('"', "") in capsys.readouterr().out
+    assert f"note: {place} has changed since, so its results are older; --again runs it" in capsys.readouterr().out
     go(notebook, again_if_changed=True)
     assert (folder / "seen.txt").read_text() == "the 1 2 4\n"
     assert f"made again, because there is a finished run and {place} has changed: " in capsys.readouterr().out

@@ -29,7 +29,7 @@ from rationale.runs.folder import NOT_OURS_TO_KEEP, write_digests
 from rationale.runs.intact import read_json
 from rationale.runs.origin import BY_FIT, NOTEBOOK_OF_FIT, READ, is_by_fit
 from rationale.runs.own_parts import files_of, sources_of
-from rationale.runs.record import NOTES, difference, unlike_recorded, write_notes
+from rationale.runs.record import NOTES, difference, recorded_params, unlike_recorded, write_notes
 from rationale.runs.saved import SavedRun, load_run, save_run
 from rationale.runs.watch import NOTE, OnlyNotes
 from rationale.settings import Settings
@@ -177,7 +177,9 @@ def _refuse_another_run(folder: Path, there: str, p: OwnTextSettings) -> None:
             unlike = f"without {READ}"
     if unlike:
         what = f"holds {there} of a finished run {unlike}"
-        raise BadInput(f"folder: {shown(folder)} {what}; accepted: another folder")
+        is_longer = "(epochs " in unlike and p.epochs > recorded_params(folder).get("epochs", p.epochs)
+        anew = ", in which a training with more epochs begins anew" * is_longer
+        raise BadInput(f"folder: {shown(folder)} {what}; accepted: another folder{anew}")
 
 
 def _refuse_other_settings(folder: Path, p: OwnTextSettings) -> None:
@@ -234,11 +236,12 @@ def _fit(p: OwnTextSettings, folder: Path, threads: int, quiet: bool, is_kept: b
         write_text(folder / "params.yaml", yaml.safe_dump(_recorded(p), sort_keys=False, allow_unicode=True))
         write_digests(folder, CHECKPOINT)
         (folder / CHECKPOINT).unlink(missing_ok=True)
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as interruption:
         facts = facts_of_checkpoint(folder / CHECKPOINT) if is_kept else None
         if facts is not None:
-            epochs = len(facts["history"])
-            print(f"\nnote: interrupted after epoch {epochs}; the same call continues from there", flush=True)
+            note = f"note: interrupted after epoch {len(facts['history'])}; the same call continues from there"
+            print(f"\n{note}", flush=True)
+            interruption.add_note(note)  # the traceback is long, and this is its last line
         raise
     finally:
         torch.set_num_threads(before)
@@ -315,7 +318,7 @@ def save_own(folder: Path, result: Result, p: Settings, texts: Labelled, baselin
     dict
         The metrics of the model.
     """
-    for note in notes_about(result, baseline, texts.labels):
+    for note in notes_about(result, baseline, texts.labels, p.start == "target"):
         print(f"note: {note}", flush=True)
     if baseline is not None:
         baseline.save(folder)

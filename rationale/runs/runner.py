@@ -168,8 +168,11 @@ def run(
             unlike = unlike_recorded(target, recorded)
             stale = _stale(target, code)
             if not unlike and not (stale and again_if_changed):
-                note = f" ({stale} since; --again runs it again)" if stale else ""
-                print(f"already finished: {shown(target)}{note}")
+                print(f"already finished: {shown(target)}")
+                if stale:
+                    print(
+                        f"note: {stale} since, so its results are older; --again runs it again (PARAMS=--again of make)"
+                    )
                 return target
             if unlike and not again_if_changed:
                 raise BadInput(

@@ -27,12 +27,15 @@ RARE = 0.75  # of the texts that it would have if all classes were equally frequ
 COLLAPSED = 0.5  # share of texts, with no word selected or with every word selected
 
 
-def notes_about(result: Result, baseline: Baseline | None = None, names: Sequence[str] | None = None) -> list[str]:
+def notes_about(
+    result: Result, baseline: Baseline | None = None, names: Sequence[str] | None = None, is_started: bool = False
+) -> list[str]:
     """The notes about a trained model, usually none.
 
     The score in them is that by which the epoch is chosen (`Head.chosen_by`), which they name.
 
         few        dev has so few texts that its score says little
+        chance     the score is not clearly above that of the most frequent class alone
         constant   every answer to dev is the same class
         missed     several classes are answers to dev, but one that it has is never the answer
         worse      the model is worse than the baseline on dev, by more than 1.96 standard errors of the difference
@@ -48,6 +51,8 @@ def notes_about(result: Result, baseline: Baseline | None = None, names: Sequenc
         On the same splits.
     names : sequence of str, or None
         Of the classes; without them, a class is named by its number.
+    is_started : bool
+        Whether the gates have started at their target, so that no note advises it.
     """
     model, dev = result.model, result.evaluations["dev"]
     assert model is not None
@@ -61,13 +66,17 @@ def notes_about(result: Result, baseline: Baseline | None = None, names: Sequenc
     if gives_classes:
         can_balance = model.task == "extraction" and model.head.class_weights is None
         missed = why_missed(dev.answer, labels, advice, names, can_balance, unit)
-        notes.append(why_constant(dev.answer, labels, advice, unit) or missed)
+        constant = why_constant(dev.answer, labels, advice, unit)
+        chance = balanced_accuracy((labels == labels.mode().values).double(), groups)
+        notes.append(constant or why_chance(dev.metrics[score], width, chance, score, advice))
+        notes.append("" if constant else missed)
     if baseline is not None:
         theirs = torch.as_tensor(baseline.scores["dev"])
         notes.append(why_worse(mine, theirs, groups, score, baseline.name, advice))
     if model.has_gates:
         gate = getattr(getattr(model, "selector", None), "gate", None)
-        collapsed = why_collapsed(dev.z, unit, position, gate is None or gate.can_start())
+        can_start = not is_started and (gate is None or gate.can_start())
+        collapsed = why_collapsed(dev.z, unit, position, can_start)
         code = why_code(dev, result.evaluations["test"], position) if gives_classes else ""
         other = why_other_rate(dev, result.evaluations["test"], unit, position)
         notes += [collapsed] if collapsed else [code, other]
@@ -144,6 +153,26 @@ def why_constant(answer: Tensor, label: Tensor, advice: str, unit: str = "text")
     right = (answer == label).double().mean().item()
     told = f"every answer to dev is the same class, which is right for {right:.0%} of its {counted(len(label), unit)}"
     return f"{told}: the model has learned nothing yet; {advice}"
+
+
+def why_chance(score: float, width: float, chance: float, metric: str, advice: str) -> str:
+    """Whether a model may be no better than one that always answers the most frequent class.
+
+    Parameters
+    ----------
+    score, width : float
+        Of dev, with the distance to the end of its 95 % interval.
+    chance : float
+        The score of the most frequent class alone; of 1, if there is no other class, nothing is said.
+    metric : str
+        Name of the score.
+    advice : str
+        What the note ends with.
+    """
+    if chance == 1 or score - width > chance:
+        return ""
+    told = f"dev {metric.replace('_', ' ')} {score:.3g} may be chance: its 95 % interval begins at {score - width:.2g}"
+    return f"{told}, and the most frequent class alone reaches {chance:.2g}; {advice}"
 
 
 def why_missed(

@@ -11,9 +11,10 @@ packages that this project needs brings that folder along. `deck.js` and `deck.c
 
 import base64
 import html
+import json
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Annotated
 
@@ -25,10 +26,11 @@ from pydantic import BaseModel, ConfigDict, Field
 from rationale.errors import BadInput, command, shown
 from rationale.files import write_text
 from rationale.runs import RunFailed, notebook_path, root
+from rationale.runs.committed import reference_folder
 from rationale.runs.exercises import is_tagged
 from rationale.runs.page import markdown_to_html
 from tools import command_line
-from tools.book.__main__ import executed
+from tools.book.__main__ import TIMES, executed, finished_runs, shows
 
 HERE = Path(__file__).parent
 KEYS = {
@@ -218,12 +220,23 @@ def _picture(slide: Slide, notebook_of: Callable[[str], NotebookNode]) -> str:
     return picture
 
 
+def not_executed(names: Iterable[str], outputs: Path) -> list[str]:
+    """Those of these notebooks that no finished run in `outputs` shows as they are now."""
+    paths = map(notebook_path, names)
+    return [path.stem for path in paths if not any(shows(run, path) for run in finished_runs(path, outputs))]
+
+
 @command
 def main(arguments: list[str] | None = None) -> int:
     """Execute the notebooks that have no current run, write the decks and print where they are."""
     command_line("slides", __doc__).parse_args(arguments)
     folder = root() / "outputs" / "slides"
     runs: dict[str, NotebookNode] = {}
+    names = sorted({slide.figure.notebook for file in deck_files() for slide in read_deck(file).slides})
+    if waiting := not_executed(names, root() / "outputs"):
+        taken = json.loads((reference_folder() / TIMES).read_text("utf-8"))
+        minutes = sum(taken.get(name, 60) for name in waiting) / 60
+        print(f"executed first, in about {minutes:.0f} minutes on one core: {', '.join(waiting)}", flush=True)
 
     def notebook_of(name: str) -> NotebookNode:
         if name not in runs:

@@ -62,6 +62,9 @@ class ExtractionSettings(
             accepted = "false, or encoder=minilm"
             yield Refusal(self.frozen_layers != 0, "frozen_layers", network, "0, or encoder=minilm", meaningless=True)
             yield Refusal(self.bfloat16, "bfloat16", network, accepted, meaningless=True)
+        own = getattr(find_encoder(self.encoder), "checkpoint", None)
+        other = own is not None and self.pretrained != own
+        yield Refusal(other, "pretrained", network, f"{own}, or encoder=transformer", meaningless=True)
         in_order = self.batch_tokens is not None and not self.bucketed
         yield Refusal(in_order, "batch_tokens", "with bucketed false", "null, or bucketed=true")
 
