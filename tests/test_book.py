@@ -381,7 +381,7 @@ def test_with_names_only_these_notebooks_are_executed(monkeypatch, capsys, tmp_p
 
 def test_the_newest_run_that_shows_a_notebook_as_it_is_now_is_taken(tmp_path: Path) -> None:
     notebook = root() / "notebooks" / "13_train_nli.py"
-    own = {"own": {"corpus": "/home/somebody/texts.csv"}, "good": {"corpus": "nli_small"}}
+    own = {"own": {"corpus": "folder/texts.csv"}, "good": {"corpus": "nli_small"}}
     for age, name in enumerate(("good", "outdated", "own", "smoke", "going.partial")):  # later is newer
         folder = tmp_path / notebook.stem / name
         folder.mkdir(parents=True)
