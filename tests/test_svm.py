@@ -4,6 +4,7 @@ import pytest
 import torch
 from small import classified, corpus, parameters
 
+from rationale.data import Example
 from rationale.data.corpora.synthetic import read_synthetic
 from rationale.errors import BadInput
 from rationale.runs import saved
@@ -57,3 +58,11 @@ def test_it_learns_reviews_and_selects_its_budget(head, tmp_path):
 def test_the_same_seed_gives_the_same_machine():
     first, second = (train_svm(parameters(budget=0.5), corpus(), "scores", 1) for _ in range(2))
     assert first.evaluations["test"].metrics == second.evaluations["test"].metrics
+
+
+def test_a_word_counts_for_its_class_also_where_the_classes_of_train_are_not_the_first_ones():
+    words = {1: "dull", 3: "fine", 4: "superb"}  # of five classes
+    texts = [Example(("a", words[label], "film"), label) for label in words for _ in range(4)]
+    result = train_svm(parameters(budget=0.3), dict.fromkeys(("train", "dev", "test"), texts), "classes", 5)
+    for example, z in zip(texts, result.evaluations["test"].z, strict=True):
+        assert [word for word, gate in zip(example.tokens, z, strict=True) if gate] == [words[example.label]]

@@ -108,7 +108,7 @@ def train_svm(p: "ReviewSettings", splits: dict[str, list[Example]], head: str, 
     dev = {cost: float(score(predict(of_cost, "dev"), "dev")) for cost, of_cost in by_cost.items()}
     best = max(COSTS, key=lambda cost: sign * dev[cost])
     names = vectorizer.get_feature_names_out()
-    weights = _weights(by_cost[best], names, num_outputs if classes else None)
+    weights = _weights(by_cost[best], names, classes)
     evaluations = {}
     for split in ("dev", "test"):
         predictions, z = predict(by_cost[best], split), []
@@ -176,11 +176,12 @@ def score_by_rate(
     return scores
 
 
-def _weights(machines: list, names: np.ndarray, num_classes: int | None) -> list[dict[str, float]]:
-    """Feature -> weight: for classes one dict per class (the evidence for it), for scores one of absolute weights."""
-    if num_classes is None:
-        rows = [np.abs([machine.coef_ for machine in machines]).max(0)]
+def _weights(machines: list, names: np.ndarray, are_classes: bool) -> dict[int, dict[str, float]]:
+    """Feature -> weight, for each class of train the evidence for it; for scores 0 -> the absolute weights."""
+    if not are_classes:
+        rows = {0: np.abs([machine.coef_ for machine in machines]).max(0)}
     else:
-        rows = machines[0].coef_
-        rows = [-rows[0], rows[0]] if len(rows) == 1 else rows  # of two classes: only the second
-    return [dict(zip(names, row.tolist(), strict=True)) for row in rows]
+        (machine,) = machines
+        found = machine.coef_ if len(machine.coef_) > 1 else [-machine.coef_[0], machine.coef_[0]]  # of two classes
+        rows = dict(zip(machine.classes_.tolist(), found, strict=True))
+    return {number: dict(zip(names, row.tolist(), strict=True)) for number, row in rows.items()}
