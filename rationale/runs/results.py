@@ -109,12 +109,13 @@ def with_metrics(rows: "pd.DataFrame", names: Sequence[str], split: str) -> "pd.
     others = [run for run in rows["run"].unique() if run not in has_one]
     if others:
         print(f"left out, without {' and '.join(names)} on {split}: {', '.join(others)}", file=sys.stderr)
-    for name in names:
-        has_it = set(rows.loc[(rows["split"] == split) & (rows["metric"] == name), "run"])
-        lacking = [run for run in has_one if run not in has_it]
-        if lacking:
-            print(f"note: {name} is a mean over fewer seeds, without {', '.join(lacking)}", file=sys.stderr)
     return rows[rows["run"].isin(has_one)]
+
+
+def over_fewer_seeds(means: "pd.DataFrame", metrics: Sequence[str]) -> list[str]:
+    """The metrics that only some runs of a row have, such as those of a run that was judged afterwards."""
+    counts = {name: means[f"{name}_seeds"] for name in metrics}
+    return [name for name, count in counts.items() if (count.gt(0) & count.lt(means["seeds"])).any()]
 
 
 def table_of(means: "pd.DataFrame", metrics: Sequence[str], by: Sequence[str]) -> "pd.DataFrame":
@@ -122,7 +123,7 @@ def table_of(means: "pd.DataFrame", metrics: Sequence[str], by: Sequence[str]) -
     told = [name for name in compare.told_columns(means) if name not in by]
     if "selection" in by and means.loc[means["selection"].notna(), "target"].equals(means["selection"].dropna()):
         told = [name for name in told if name != "target"]
-    fewer = [name for name in metrics if (means[f"{name}_seeds"] < means["seeds"]).any()]
+    fewer = over_fewer_seeds(means, metrics)
     numbers = [column for name in metrics for column in (name, f"{name}_std", *[f"{name}_seeds"] * (name in fewer))]
     table = means[[*told, *by, *numbers, "seeds"]].sort_values(
         [*told, *by], key=lambda column: column.map(compare.sortable), kind="stable", ignore_index=True
@@ -218,6 +219,8 @@ def main(argv: list[str] | None = None) -> int:
     rows = with_metrics(rows, metrics, args.split)
     means = compare.summary(rows, metrics, args.split, by)
     table, caption = table_of(means, metrics, by), compare.caption(rows, args.split)
+    for name in over_fewer_seeds(means, metrics):
+        print(f"note: {name} is a mean over fewer runs where {name}_seeds is less than seeds", file=sys.stderr)
     names_written = write(Path(args.out), means, table, caption, metrics, by, args)
     pd = optional("pandas", "tables of results", "notebooks")
     with pd.option_context("display.width", None, "display.max_columns", None, "display.max_rows", None):

@@ -324,7 +324,7 @@ def _read_table(name: str, table: Table, p: Any, words: dict[str, int], split: S
         row = dict(zip(columns, cells, strict=True))
         if p.skip_incomplete and (
             any(is_missing(row[name]) for name in ("text", "label", "second") if name in row)
-            or is_unknown(row["label"], names)
+            or _is_unknown(row["label"], names)
         ):
             part.skipped.append(number)
             continue
@@ -354,7 +354,7 @@ def _read_table(name: str, table: Table, p: Any, words: dict[str, int], split: S
     return part
 
 
-def is_unknown(cell: Any, names: list[str] | None) -> bool:
+def _is_unknown(cell: Any, names: list[str] | None) -> bool:
     """Whether a label is the number that a data set has where it does not tell the class, one of `names`."""
     return names is not None and isinstance(cell, int) and cell == UNKNOWN
 
@@ -363,7 +363,7 @@ def _label(cell: Any, names: list[str] | None, column: str) -> str:
     """A label as text, or the name of the class whose number it is."""
     if isinstance(cell, list | tuple | dict):
         raise ValueError(f"{excerpt(cell)} in column {excerpt(column)} is no label; accepted: a text or a number")
-    if is_unknown(cell, names):
+    if _is_unknown(cell, names):
         raise ValueError(f"no label ({UNKNOWN}) in column {excerpt(column)}; {REMOVE}")
     if names is not None and isinstance(cell, int):
         if not 0 <= cell < len(names):
