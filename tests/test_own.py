@@ -622,6 +622,19 @@ def test_tokens_of_documents_are_divided_by_spaces_and_lines_alone(tmp_path):
     assert marked == " ".join(others).split()[:2]
 
 
+def test_in_one_file_of_documents_an_empty_piece_between_two_spaces_or_lines_counts_and_is_no_word(tmp_path):
+    rows = []
+    for i, row in enumerate(reviews(12)):
+        evidence = {"docid": f"d{i}", "start_token": 4, "end_token": 5}
+        rows.append({"annotation_id": f"d{i}", "classification": row["label"], "evidences": [[evidence]], "query": ""})
+    documents = [{"docid": row["annotation_id"], "document": f"a  film\n\nseen {i}"} for i, row in enumerate(rows)]
+    write_lines(tmp_path / "docs.jsonl", documents)
+    for name, part in (("train", rows[:8]), ("val", rows[8:10]), ("test", rows[10:])):
+        write_lines(tmp_path / f"{name}.jsonl", part)
+    for example in read_own(settings(tmp_path)).splits["train"]:
+        assert example.tokens[:3] == ("a", "film", "seen") and example.rationale == (False, False, True, False)
+
+
 def test_queries_that_differ_stand_before_their_texts_and_are_never_marked(tmp_path):
     folder = write_eraser(tmp_path / "boolq", query="was it funny")
     example = next(e for e in read_own(settings(folder)).splits["train"] if e.tokens[0] == "was")
