@@ -227,11 +227,23 @@ def test_a_complete_run_that_was_damaged_before_it_was_published_begins_anew(tin
 
 def test_a_complete_run_with_damaged_digests_is_refused_and_kept(tiny):
     partial = unfinished(tiny, complete=True)
-    for damage in ("cut in half", "a byte that is not UTF-8 in its middle"):
-        damage_file(partial / "SHA256SUMS", damage)
+    whole = (partial / "SHA256SUMS").read_bytes()
+    within_a_name = whole[: whole.index(b"params.yaml") + 3]
+    for damage in (whole[: len(whole) // 2], within_a_name, whole[:100] + b"\xff" + whole[100:]):
+        (partial / "SHA256SUMS").write_bytes(damage)
         with pytest.raises(BadInput, match=r"SHA256SUMS: damaged .*, give --again to discard it or --name"):
             go(tiny, name="x")
     assert (partial / "metrics.json").is_file()
+
+
+def test_what_was_added_to_a_run_with_damaged_digests_is_kept_when_the_run_is_replaced(tiny):
+    folder = go(tiny, name="x")
+    (folder / "mine.txt").write_text("my notes")
+    whole = (folder / "SHA256SUMS").read_bytes()
+    for damage in (whole[: len(whole) // 2], whole[:100] + b"\xff" + whole[100:]):
+        (folder / "SHA256SUMS").write_bytes(damage)
+        assert go(tiny, name="x", again=True) == folder
+        assert (folder / "mine.txt").read_text() == "my notes" and not damaged_files(folder)
 
 
 REPORTS = [b"", b"null", b"[1]", b"{}", b'{"phase": 3}', b'{"phase": "training", "epoch": "1"}', b"\xff", b"[" * 9999,

@@ -221,16 +221,24 @@ def unlike_digests(folder: Path) -> list[str]:
     """The names of the files that are not as `SHA256SUMS` lists them; `SHA256SUMS` itself if it cannot be read."""
     try:
         listed = read_digests(folder)
-    except (OSError, UnicodeDecodeError):
+    except (OSError, ValueError):
         return [DIGESTS]
     return [name for name, digest in listed.items() if not (folder / name).is_file() or sha256(folder / name) != digest]
 
 
 def read_digests(folder: Path) -> dict[str, str]:
-    """The digests in `SHA256SUMS`, by the path of the file below `folder`; {} if an older version made the run."""
+    """The digests in `SHA256SUMS`, by the path of the file below `folder`; {} if an older version made the run.
+
+    Raises
+    ------
+    OSError, ValueError
+        The file cannot be read, is not in UTF-8, or ends within a line, so that it is cut short.
+    """
     path = folder / DIGESTS
-    lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
-    return {name: digest for digest, _, name in (line.partition("  ") for line in lines)}
+    text = path.read_text(encoding="utf-8") if path.is_file() else ""
+    if text and not text.endswith("\n"):
+        raise ValueError("the last line has no end")
+    return {name: digest for digest, _, name in (line.partition("  ") for line in text.splitlines())}
 
 
 def add_file(folder: Path, name: str, text: str) -> None:
@@ -255,10 +263,15 @@ def _list_digests(folder: Path, listed: dict[str, str]) -> None:
 def added_files(folder: Path) -> list[Path]:
     """Paths, relative to the folder of a finished run, of the files that somebody else has added to it.
 
-    Of a run without `SHA256SUMS` this is not known: the list is empty.
+    Of a run without `SHA256SUMS` this is not known: the list is empty. If the list is damaged, each file may be one.
     """
-    written = read_digests(folder)
-    files = [path.relative_to(folder) for path in sorted(folder.rglob("*")) if path.is_file()] if written else []
+    try:
+        written = read_digests(folder)
+        if not written:
+            return []
+    except (OSError, ValueError):
+        written = {}
+    files = [path.relative_to(folder) for path in sorted(folder.rglob("*")) if path.is_file()]
     return [
         path
         for path in files

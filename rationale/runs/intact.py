@@ -98,7 +98,7 @@ def check_digest(path: Path) -> None:
     """
     try:
         listed = read_digests(path.parent)
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, ValueError) as error:
         raise damaged(path.parent / DIGESTS, str(error)) from None
     if any(not re.fullmatch("[0-9a-f]{64}", digest) for digest in listed.values()):
         raise damaged(path.parent / DIGESTS, "a line is no digest and name")
