@@ -226,11 +226,12 @@ if is_ours:
 
 # %% [markdown]
 # Yes. With the paper's penalty of 0.1 and `gamma: 4`, every cell is open, and the model is more than six points behind
-# softmax. With a quarter of this penalty it is more than two points behind. With a fortieth, and without a penalty, it
-# is level with softmax. (Each row is one seed. Over the test pairs, each of the two gains is more than chance.) So the
-# scores of this model lie too close together for the paper's penalty. Those of our models of translation and of e-mails
-# lie too far apart for it (`25_read_seq2seq`, section 3). In the paper, fusedmax is three quarters of a point ahead of
-# softmax. With one run of each model, such a difference may be chance.
+# softmax. With a quarter of this penalty, $\gamma\lambda$ is as large as with the usual settings, and the model is more
+# than two points behind. With a fortieth, and without a penalty, it is level with softmax. (Each row is one seed. Over
+# the test pairs, each of the two gains is more than chance.) So the scores of this model lie too close together for the
+# paper's penalty. Those of our models of translation and of e-mails lie too far apart for the paper's penalties
+# (`25_read_seq2seq`, section 3). In the paper, fusedmax is three quarters of a point ahead of softmax. With one run of
+# each model, such a difference may be chance.
 #
 # ## 2. Alignments of single pairs
 #

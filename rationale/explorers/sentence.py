@@ -152,7 +152,7 @@ class SentenceExplorer(ipywidgets.VBox):
         self.predictions = {name: predict_with(run, reading, values) for name, values in gates.items()}
         texts = {name: describe_prediction(run, numbers) for name, numbers in self.predictions.items()}
         title = f"your gates: from {texts['rationale']} to {texts['your gates']}" if self.forced else ""
-        fig = draw_predictions(run.outputs, self.predictions, self._figure, title, run.scale)
+        fig = draw_predictions(run.outputs, self.predictions, self._figure, title, run.rescaled)
         self.picture.value = live_png(fig)
         unknown = html.escape(", ".join(reading.unknown))
         unknown = f" &nbsp; unknown to this run: {unknown}" if unknown else ""

@@ -200,7 +200,7 @@ def draw_predictions(
     predictions: Mapping[str, Sequence[float]],
     fig: Figure,
     title: str = "",
-    scale: tuple[float, float] | None = None,
+    on_scale: Callable[[Sequence[float]], Sequence[float]] = list,
 ) -> Figure:
     """The predictions of a model for one text with several choices of its gates: probabilities of classes, or scores.
 
@@ -211,15 +211,14 @@ def draw_predictions(
     predictions : name of the choice of gates -> [C], in [0, 1]
     fig : Figure
         The figure to redraw.
-    scale : (low, high) or None
-        The scores that 0 and 1 stand for, which are then written at the bars and at the axis.
+    on_scale : function
+        From numbers in [0, 1] to those that are written at the bars and at the axis, such as `SavedRun.rescaled`.
     """
-    low, high = scale or (0.0, 1.0)
     (ax,) = reuse_panels(fig, [("predictions", *names, *predictions)], left=0.07, right=0.99, bottom=0.16, top=0.9)
     labels = [name.replace(" ", "\n") for name in names]
-    draw_bars(labels, predictions, ax, title, "prediction", fmt=lambda share: f"{low + share * (high - low):.2f}")
+    draw_bars(labels, predictions, ax, title, "prediction", fmt=lambda share: f"{on_scale([share])[0]:.2f}")
     ax.set(xlim=(-0.6, len(names) - 0.4), ylim=(0, 1.25))
-    ax.set_yticks([0, 0.5, 1], [f"{low + share * (high - low):g}" for share in (0, 0.5, 1)])
+    ax.set_yticks([0, 0.5, 1], [f"{number:g}" for number in on_scale([0, 0.5, 1])])
     return fig
 
 

@@ -177,7 +177,7 @@ def _refuse_another_run(folder: Path, there: str, p: OwnTextSettings) -> None:
             unlike = f"without {READ}"
     if unlike:
         what = f"holds {there} of a finished run {unlike}"
-        is_longer = "(epochs " in unlike and p.epochs > recorded_params(folder).get("epochs", p.epochs)
+        is_longer = p.epochs > recorded_params(folder).get("epochs", p.epochs)
         anew = ", in which a training with more epochs begins anew" * is_longer
         raise BadInput(f"folder: {shown(folder)} {what}; accepted: another folder{anew}")
 

@@ -174,21 +174,14 @@ def _classes(cells: Sequence[str], counts: Counter[str], numbers: dict[str, Any]
         " (give head=scores to read them as scores)" if all(number is not None for number in numbers.values()) else ""
     )
     note = f"{told} holds {len(names)} classes: {shown}{other}"
-    spellings: dict[str, list[str]] = {}
-    for name in names:
-        spellings.setdefault(name.casefold(), []).append(name)
-    alike = next((group for group in spellings.values() if len(group) > 1), None)
+    alike = _first_alike(names, str.casefold)
     if alike is not None:
         note += f"; {' and '.join(map(excerpt, alike))} differ only in upper and lower case, and are different classes"
-    by_number: dict[float, list[str]] = {}
-    for name in names:
-        if numbers[name] is not None:
-            by_number.setdefault(numbers[name], []).append(name)
-    equal = next((group for group in by_number.values() if len(group) > 1), None)
+    equal = _first_alike([name for name in names if numbers[name] is not None], numbers.__getitem__)
     if equal is not None:
         note += f"; {' and '.join(map(excerpt, equal))} are the same number, and are different classes"
     for number, word in (("0", "false"), ("1", "true")):
-        if {number, word} <= spellings.keys():
+        if {number, word} <= {name.casefold() for name in names}:
             note += f"; {number} and {word} may mean the same, and are different classes"
     empty = [name for name in names if STAND_IN.fullmatch(name)]
     if empty:
@@ -197,6 +190,14 @@ def _classes(cells: Sequence[str], counts: Counter[str], numbers: dict[str, Any]
         note += f"; {' and '.join(map(excerpt, empty))} {are}; remove {their} rows if a label is missing there"
     index = {name: i for i, name in enumerate(names)}
     return Labels([index[text] for text in cells], names, None, note)
+
+
+def _first_alike(names: Sequence[str], key: Callable[[str], Any]) -> list[str] | None:
+    """The first two or more names of the same key; None if there are none."""
+    groups: dict[Any, list[str]] = {}
+    for name in names:
+        groups.setdefault(key(name), []).append(name)
+    return next((group for group in groups.values() if len(group) > 1), None)
 
 
 def _place(cells: Sequence[str], text: str, where: Where) -> str:
