@@ -54,7 +54,7 @@ tasks = {name: {one.number: one for one in exercises(notebook)} for name, notebo
 # - For meeting 2, read `01_choosing`, `02_kumaraswamy` (sections 1 to 3 and 7), `03_hardkuma` (1 to 5 and 8) and
 #   `04_explore_shapes` (2 and 4).
 # - For meeting 3, read `05_count_words` (sections 1 to 3), `03_hardkuma` (6, up to (H7)), `06_hold_a_rate` and
-#   `08_reinforce` (2 and 3).
+#   `08_reinforce` (1 to 3).
 # - For meeting 4, read `40_sparse_attention` (sections 1 to 5, 8 to 10 and 13) and `13_train_nli` (2, without the box
 #   on gates, which needs `07_decide_and_depend`).
 # - For meeting 5, read `03_hardkuma` (section 11) and `41_diffmask` (1 to 7).

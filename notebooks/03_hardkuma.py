@@ -748,7 +748,7 @@ for shapes in ((5.0, 1.0), (0.3, 0.3), (2.0, 5.0)):
     print(f"HardKuma{shapes}: KL to its copy {lost[-1]:.4f} nats")
 # The U is copied almost exactly, because a Hard Concrete gate of a low temperature has the shape of a U, too. The slope
 # and the hump are copied less well. The two masses do not say where in (0, 1) the remaining probability lies, and
-# a copy with a hump is symmetric in the logit.
+# the base of every copy is symmetric in the logit.
 
 # %% tags=["check"]
 originals = [HardKuma(*shapes, p.left, p.right) for shapes in ((5.0, 1.0), (0.3, 0.3), (2.0, 5.0))]

@@ -275,7 +275,8 @@ for s in shapes_a:
 
 # %% [markdown]
 # The asymmetry of $a$ and $b$ matters at initialisation. A network computes two numbers for each word, which we call
-# its *raw outputs*. Each goes through a softplus, so that both shapes are positive. If the raw outputs are equal, then
+# its *raw outputs*. Each goes through a softplus, so that both shapes are positive. (The package, and the explorer of
+# section 6, add $10^{-3}$, which we leave out in this section.) If the raw outputs are equal, then
 # $a = b$, and you know from exercise 2 that such a gate need not be 0 and 1 equally often. In exercise 3 you find out
 # what this means for an untrained network.
 #

@@ -247,7 +247,7 @@ print(f"price of text, in nats per unit of rate: one gate {price_gate[0]:.3f} ev
 # price. We look for a saddle point. The loss is minimised in the weights $\phi$ and $\theta$ of (S1), and maximised
 # in the multiplier:
 #
-# $$\max_\lambda \min_{\phi, \theta}\; E[\ell] + \lambda\,(S - \tau), \qquad \lambda^* =
+# $$\min_{\phi, \theta} \max_\lambda\; E[\ell] + \lambda\,(S - \tau), \qquad \lambda^* =
 # -\frac{\mathrm{d} \ell^*}{\mathrm{d} \tau}, \qquad \ell^*(\tau) = \min_{S = \tau} E[\ell].
 # \tag{S8}$$
 #
@@ -255,8 +255,9 @@ print(f"price of text, in nats per unit of rate: one gate {price_gate[0]:.3f} ev
 # of their penalties by hand, as we did in section 1.
 #
 # > The maximum over $\lambda$ enforces $S = \tau$, because at any other rate some $\lambda$ makes the second term as
-# > large as we like. The middle equation says that the multiplier at the saddle point, $\lambda^*$, is the price that
-# > we have just measured, in nats per unit of rate. To see why, take the smallest loss at each rate $S$, which is
+# > large as we like. If $\ell^*$ is convex, the order of minimum and maximum makes no difference: both have the same
+# > saddle point. The middle equation says that the multiplier at the saddle point, $\lambda^*$, is the price that we
+# > have just measured, in nats per unit of rate. To see why, take the smallest loss at each rate $S$, which is
 # > $\ell^*(S)$. The sum $\ell^*(S) + \lambda^*(S - \tau)$ can be smallest at $S = \tau$ only if its derivative is 0
 # > there, so $\lambda^*$ is minus the derivative of $\ell^*$.
 
@@ -403,7 +404,8 @@ figures.draw_panel(figures.draw_lines, steps, lines, title="One rule, three targ
                    limits={"ylim": (0, 1.4), "yticks": [0, 0.5, 1]}, save=folder / "three_targets")
 
 # %%
-print(f"the multiplier comes near the price in about kappa / eta = {p.quadratic / p.multiplier_rate:.0f} steps")
+print(f"a settled selector would have taught the multiplier 63 % of the price after kappa / eta = "
+      f"{p.quadratic / p.multiplier_rate:.0f} steps")
 for target, trace in held.items():
     rates, multiplier = trace.rate[-100:], trace.multiplier[-100:].mean()
     print(f"target {target:.2f}: rate of the last 100 steps {rates.mean():.3f} ± {rates.std():.3f}, "
@@ -414,9 +416,11 @@ for target, trace in held.items():
 # to the left one. The second turns to the target before its first dot, goes a little past it, and comes back. From
 # then on the rate stays there, and only the multiplier still moves.
 #
-# Each multiplier ends at a number of about the same size as the price of section 3, but not at the price itself. We
-# computed that price for a gate that is either 0 or 1. Our trained gates still have mass between 0 and 1. For such a
-# gate, one more unit of rate saves a different amount of loss.
+# Each multiplier has about the same size as the price of section 3, but it is not that price. We computed the price for
+# a gate that is either 0 or 1, and our gates still have mass between 0 and 1. For such a gate, one more unit of rate
+# saves a different amount of loss. As the gates become more certain, this amount changes, and the multiplier follows
+# it. So it is still moving when our short runs end. (Try `num_steps=3200`. The multiplier of the target 0.4 then
+# reaches the price.)
 #
 # Here is the second rule. We write $g$ for the **gap** that moves the multiplier, which is a smoothed measurement of
 # $S - \tau$, and $\kappa$ for the weight of the quadratic term:
@@ -428,11 +432,11 @@ for target, trace in held.items():
 # know this as an *augmented Lagrangian*, the classical method of multipliers, here with a noisy gap. The paper has no
 # quadratic term. The rule (S11) is the default of this package.
 #
-# > How fast does $\lambda$ learn? Near the target $c \approx S - \tau$, so one more unit of rate adds
-# > $\lambda + \kappa\,(S - \tau)$ to the two terms of the constraint. The same unit of rate saves $\lambda^*$ of the
-# > task loss. Suppose that the selector has settled at the rate where the two are equal. Then
-# > $g = S - \tau = (\lambda^* - \lambda)/\kappa$. Since $\lambda$ grows by $\eta\, g$, the remaining gap is multiplied
-# > by $1 - \eta/\kappa$ at each step. So the multiplier learns the price in about $\kappa/\eta$ steps.
+# > How fast does $\lambda$ learn? Near the target $c \approx S - \tau$, so one more unit of rate adds $\lambda +
+# > \kappa\,(S - \tau)$ to the two terms of the constraint. The same unit of rate saves $\lambda^*$ of the task loss.
+# > Suppose that the selector has settled at the rate where the two are equal. Then $g = S - \tau = (\lambda^* -
+# > \lambda)/\kappa$. Since $\lambda$ grows by $\eta\, g$, the remaining gap is multiplied by $1 - \eta/\kappa$ at each
+# > step. After $\kappa/\eta$ steps the multiplier has learned $1 - 1/e$ of the price, which is 63 %.
 
 # %% tags=["check"]
 damped = signed if settles else {**signed, "quadratic": 50.0}
@@ -574,15 +578,16 @@ print(f"task over authors' rule: {ratio[at_three]:.2f} at v = 3, {ratio[-1]:.2f}
 # right of the dip it opens the gate, and it does not vanish. The other two curves fall together, and what counts is
 # their ratio. In a nearly shut gate, even a draw that is not 0 is hardly above 0 and shows the predictor next to
 # nothing. So where the gate is nearly shut, a multiplier far below the price of section 3 already outweighs the task.
-# This is why the gate shuts further at first, although we started its multiplier below the price. Later the multiplier
-# is so small that it no longer matters, and yet the gate does not come back. The task reaches the gate only through
-# draws, and of a million draws of this gate, fewer than three are not 0 on average. The run has far fewer draws than
-# that, so most probably none of them is open, and then the gradient that training sees from the task is exactly 0. Even
-# without any constraint, this gate would not move.
+#
+# Training sees even less of the task. The task reaches the gate only through draws, and of a million draws of this
+# gate, fewer than three are not 0 on average. The run has far fewer draws than that, so most probably none of them is
+# open, and then the gradient of the task in training is exactly 0. So the gate shuts further at first, although we
+# started its multiplier below the price. Later the multiplier is so small that it no longer matters, and yet the gate
+# does not come back. Even without any constraint, this gate would not move.
 #
 # The signed rule opens the gate again, but it overshoots. At each step below the target, its multiplier has added a
 # negative gap. So when the rate reaches the target, the multiplier is still negative, and it pushes the rate further
-# up. You can see the rate above the target for a while before it settles.
+# up. The printed lines have the highest rate. (On the logarithmic axis of the figure it is hard to see.)
 
 # %% tags=["check"]
 assert shut["authors' rule"].rate[0] == shut["signed rule"].rate[0] < 1e-4, "both start shut"

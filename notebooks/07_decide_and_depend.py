@@ -21,8 +21,8 @@
 # - why the rate at test time is not the rate that training controls, and how to hold the one that you need;
 # - how to count the switches of gates that depend on each other, for which we need to know the masses of the second
 #   gate in two cases, after a zero and after any other value;
-# - which shapes have a given rate, with which of them the gradient of the task reaches the gate most often, and whether
-#   it helps to start gates there.
+# - which shapes have a given rate, which of them have the widest interior, where you get a useful gradient of the task,
+#   and whether it helps to start gates there.
 #
 # **You need** `05_count_words` and `06_hold_a_rate`. You need no data and no GPU. The cells run in less than a
 # minute, and reading takes an hour with the exercises.
@@ -131,13 +131,14 @@ for name, tail in tails.items():
           f"multiplier {tail.multiplier:.2f}")
 
 # %% [markdown]
-# Compare the two rates in each line. With the signed rule you get the rate that you measure, whether it is the
-# expected or the selected one.
+# Compare the two rates in each line. With the signed rule, the rate that you measure ends near its target. If you
+# measure the selected rate, it moves in steps of one word, so it may stop a little beside the target.
 #
 # Under the authors' rule all gates open first. Later the rate falls far below the target, and it comes back because
-# some gates are still partly open when the multiplier has fallen at last. Two things help. The words have unequal
-# worth, so the gradient of the best words is large. And in the published settings for beer, which we take here, the
-# multiplier is at most 5. The settings for SST do not have this limit. What happens without it?
+# some gates are still partly open when the multiplier has fallen at last. We see two reasons. First,
+# the best words are worth so much that the gradient of the task on their gates stays large. Second, in the published
+# settings for beer, which we take here, the multiplier is at most 5. The settings for SST do not have this limit. What
+# happens without it?
 
 # %%
 without_limit = {name: value for name, value in authors.items() if name != "largest"}
@@ -571,14 +572,14 @@ if settles:
 # So far we have held the mean rate of all texts. A model can meet such a target if it selects many words of some texts
 # and few of the others. It may do so for a good reason. But if the number of words depends on the label, the number
 # alone tells the answer, and it no longer matters which words are selected. We call such a rationale a **code**
-# (section 3 of `16_failures`). A number cannot tell much if we hold the rate $r_i$ of each text. So we compute the
-# violation of (S11) for each text, and take the mean over the $B$ texts. One word is the least that a model can select
-# if it selects anything. So a text of $T_i$ words may keep at least one of them, and its target $\tau_i$ is larger if
+# (section 3 of `16_failures`). A number cannot tell much if we hold the rate $S_i$ of each text. So we compute the
+# violation of (S6) for each text, and take the mean over the $B$ texts. One word is the least that a model can select
+# if it selects anything. So a text of $n_i$ words may keep at least one of them, and its target $\tau_i$ is larger if
 # it is short:
 #
 # $$\text{term} = \frac{1}{B} \sum_i \Big(\lambda\, c_i + \frac{\kappa}{2}\, c_i^2\Big), \qquad c_i = \tau_i (1 -
-# \tau_i) \big(\text{logit}\, r_i - \text{logit}\, \tau_i\big), \qquad \tau_i = \max\big(\tau,
-# \min(1 / T_i,\, 1/2)\big). \tag{S19}$$
+# \tau_i) \big(\text{logit}\, S_i - \text{logit}\, \tau_i\big), \qquad \tau_i = \max\big(\tau,
+# \min(1 / n_i,\, 1/2)\big). \tag{S19}$$
 #
 # In this package, this is the setting `per_text`. Here are two texts of forty words. Their rates are different at
 # first, and the mean of the two is on the target. We follow the rates under both constraints, without any task:

@@ -89,8 +89,8 @@ rounding = 1e-12
 # We need a model that has learned something but not everything, and a text on which it still hesitates. So we train
 # for a few steps only. Then we draw texts until we find one with two properties. The cheapest of its 1,024 selections
 # is the signal alone, and at least three of its gates are undecided, which means that their probability is between 0.1
-# and 0.9. On such a text you know what a gradient should do. It should open the gate of the signal and shut all
-# others.
+# and 0.9. On such a text you know what a gradient should do. It should open the gate of the signal and, on the whole,
+# shut the others.
 
 # %%
 half_trained, _ = toy.train(num_steps=min(40, p.num_steps))
@@ -365,7 +365,7 @@ fig
 # %% [markdown]
 # Compare the rows of each $K$. On this toy the ranges of their five seeds overlap for every $K$. So we do *not*
 # see that leave-one-out trains faster at the same number of draws, although its variance on the text above is much
-# smaller. You save steps by taking more draws.
+# smaller. You see the medians without a baseline fall as $K$ grows, but neighbouring ranges overlap here, too.
 #
 # But the selection does change. With leave-one-out, you see that models keep fewer words. The column `words` has the
 # number of selected words per text, and it shows about three words for four texts. For one of the four classes the
@@ -451,20 +451,21 @@ print(f"is the regulariser's gradient missing? no, but on one draw its noise is 
 #
 # The closed form has a danger, however. In the first steps of training, the price is the only part of the gradient
 # without noise, and Adam amplifies this consistent signal. The gates may then shut before the predictor has learned
-# anything about the words (section 8 of `31_selection_rates` shows a run on SST in which they do). We do not expect it
-# to help if the gates are wide open at first, since $p (1 - p)$ is then so small that nothing moves them much. With the
-# parameter `entropy`, here $\beta$, we reward the entropy of a gate, $\mathrm H(p) = -p \ln p - (1 - p) \ln(1 - p)$,
-# which is largest at $p = \tfrac12$. Take a word that lowers the expected loss by $v$ nats if it is selected. Since
-# $\mathrm d \mathrm H / \mathrm d p = \ln((1 - p) / p) = -o$, the chain rule gives
+# anything about the words (section 8 of `31_selection_rates` shows a run on SST in which they do). To start with gates
+# that are wide open is probably no remedy, since $p (1 - p)$ is then so small that neither the price nor the task moves
+# them much. With the parameter `entropy`, here $\beta$, we reward the entropy of a gate,
+# $\mathrm H(p) = -p \ln p - (1 - p) \ln(1 - p)$, which is largest at $p = \tfrac12$. Take a word that lowers the
+# expected loss by $v$ nats if it is selected. Since $\mathrm d \mathrm H / \mathrm d p = \ln((1 - p) / p) = -o$, the
+# chain rule gives
 #
 # $$\frac{\partial}{\partial o}\big[(\lambda_1 - v)\, p - \beta\, \mathrm H(p)\big] = p\,(1 - p)\,\big(\beta o - (v -
 # \lambda_1)\big) = 0 \iff o = \frac{v - \lambda_1}{\beta}. \tag{R8}$$
 #
-# > So a gate settles at a finite logit, where $p (1 - p)$ is not small, and it moves again if $v$ changes. There, $p
-# > \ge 1/2$ exactly if the word is worth its price. The published objective has no such term. (If you know variational
-# > inference, you see that it is a KL term with a uniform prior and a small weight.) A HardKuma gate may also have
-# > values between 0 and 1. For such gates, `entropy` rewards $\mathrm H(p)$ too, where $p$ is now the probability $P(z
-# > \ne 0)$ that the gate is open.
+# > So a gate settles at a finite logit, and it moves again if $v$ changes. There $p (1 - p)$ is not small as long as
+# > $|v - \lambda_1|$ is at most a few times $\beta$. At this logit, $p \ge 1/2$ exactly if the word is worth its price.
+# > The published objective has no such term. (If you know variational inference, you see that it is a KL term with a
+# > uniform prior and a small weight.) A HardKuma gate may also have values between 0 and 1. For such gates, `entropy`
+# > rewards $\mathrm H(p)$ too, where $p$ is now the probability $P(z \ne 0)$ that the gate is open.
 
 # %%
 worth = torch.linspace(-0.1, 0.1, 201, dtype=torch.float64)  # v - price, in nats

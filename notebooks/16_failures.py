@@ -167,11 +167,12 @@ figures.show_source(skewed.first_word_guide, skewed.skew_selector)
 # as those from which the predictor predicts. This changes no term of our objective, only the number of parameters.
 #
 # **A second predictor.** Yu et al. (2021) add a predictor that reads *every* word, weighted by the probability that
-# its gate is open. We train its prediction $y''$ as well. A further term, the Jensen-Shannon divergence
-# $\mathrm{JS}$, keeps the two predicted distributions $p'$ and $p''$ close to each other. The price $c$ of this
-# divergence is the setting `closeness`:
+# its gate is open. We write $y'$ for the prediction of the first predictor, which reads the rationale, and $y''$ for
+# that of the second, and we train both. A further term, the Jensen-Shannon divergence $\mathrm{JS}$, keeps the two
+# predicted distributions $p'$ and $p''$ close to each other. The price $\lambda_{\mathrm{JS}}$ of this divergence is
+# the setting `closeness`:
 #
-# $$\mathcal{L} = \ell(y', y) + \ell(y'', y) + c\, \mathrm{JS}(p', p''). \tag{F3}$$
+# $$\mathcal{L} = \ell(y', y) + \ell(y'', y) + \lambda_{\mathrm{JS}}\, \mathrm{JS}(p', p''). \tag{F3}$$
 #
 # **Some gold rationales.** In the ERASER benchmark, DeYoung et al. (2020) train selectors on rationales that people
 # have marked. We let $g_t = 1$ for a gold word, and 0 for another word. Let $N$ be the number of words in those texts

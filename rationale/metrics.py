@@ -45,9 +45,12 @@ def balanced_accuracy(right: Tensor, target: Tensor) -> float:
     return torch.stack(of_class).mean().item()
 
 
-def _require_predictions(measure: str, predicted: Tensor, target: Tensor) -> None:
-    """Refuse predictions that are not as many as the targets, and none at all."""
-    if predicted.shape[:1] != target.shape:
+def _require_predictions(measure: str, predicted: Tensor, target: Tensor, sizes: str = "[N]") -> None:
+    """Refuse predictions of other sizes or another number than the targets, and none at all."""
+    if target.ndim != 1 or predicted.ndim != len(sizes.split()):
+        shapes = f"{tuple(predicted.shape)} and {tuple(target.shape)}"
+        raise ValueError(f"{measure}: got shapes {shapes}, accepted are {sizes} and [N]")
+    if len(predicted) != len(target):
         raise ValueError(f"{len(predicted)} predictions for {len(target)} targets")
     if not len(target):
         raise ValueError(f"{measure}: got no predictions, accepted is 1 or more")
@@ -422,6 +425,7 @@ def calibration_error(probabilities: Tensor, target: Tensor, num_bins: int = 15)
     probabilities : [N, C]
         Predicted probabilities of the classes; each row sums to 1.
     target : long [N], N >= 1
+    num_bins : int, 1 or more
 
     Returns
     -------
@@ -430,7 +434,7 @@ def calibration_error(probabilities: Tensor, target: Tensor, num_bins: int = 15)
     Raises
     ------
     ValueError
-        If there is no prediction, or if there are not as many as targets.
+        If there is no prediction or no bin, or if the shapes differ.
 
     Examples
     --------
@@ -438,7 +442,9 @@ def calibration_error(probabilities: Tensor, target: Tensor, num_bins: int = 15)
     >>> round(calibration_error(sure, torch.tensor([0] * 7 + [1] * 3)), 3)  # the confidence is 90 %, the accuracy 70 %
     0.2
     """
-    _require_predictions("calibration_error", probabilities, target)
+    _require_predictions("calibration_error", probabilities, target, "[N, C]")
+    if num_bins < 1:
+        raise ValueError(f"num_bins: got {num_bins}, accepted is 1 or more")
     confidence, predicted = probabilities.double().max(1)
     bins = (confidence * num_bins).ceil().long().clamp(1, num_bins) - 1  # (0, 1 / num_bins] is bin 0
     differences = confidence - (predicted == target).double()

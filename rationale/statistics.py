@@ -17,7 +17,7 @@ means of three seeds nothing of other texts. Only `paired_bootstrap` covers both
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import inf
+from math import inf, isfinite
 from statistics import NormalDist, mean, stdev
 
 import torch
@@ -179,7 +179,8 @@ def student_interval(middle: float, error: float, num: float, confidence: float 
 
     Parameters
     ----------
-    middle, error : float
+    middle : float
+    error : float, >= 0
     num : int, 2 or more; or infinity
         With infinity, the interval is that of the normal distribution.
     confidence : float, in (0, 1)
@@ -191,6 +192,10 @@ def student_interval(middle: float, error: float, num: float, confidence: float 
     """
     if not num >= 2:
         raise ValueError(f"got {num} scores, accepted are 2 or more")
+    if not isfinite(middle):
+        raise ValueError(f"middle: got {middle}, accepted are finite numbers")
+    if not 0 <= error < inf:
+        raise ValueError(f"error: got {error}, accepted are numbers in [0, inf)")
     half = _student_quantile(num - 1, confidence) * error
     return middle - half, middle + half
 
@@ -324,7 +329,10 @@ def welch_interval(value: float, parts: Sequence[tuple[float, float]], confidenc
 def _of_sum(parts: Sequence[tuple[float, float]]) -> tuple[float, float]:
     """The variance of a sum and its degrees of freedom; see `welch_interval`."""
     variance = sum(part for part, _ in parts)
-    return variance, variance**2 / sum(part**2 / num for part, num in parts) if variance else inf
+    if not variance:
+        return variance, inf
+    shares = [(part / variance, num) for part, num in parts]  # the square of a small variance would be 0
+    return variance, 1 / sum(share**2 / num for share, num in shares)
 
 
 def pair_interval(ours: Sequence[float], theirs: Sequence[float], confidence: float = 0.95) -> tuple[float, float]:

@@ -153,6 +153,15 @@ def test_a_position_that_one_text_reaches_has_the_moments_of_the_last_that_two_r
     torch.testing.assert_close(std[-1], there.std(0, correction=0))
 
 
+def test_moments_of_no_text_and_of_texts_that_share_no_position_are_refused():
+    frozen, batch = frozen_counter(), a_batch(1)
+    for batches in ([], [batch]):
+        with pytest.raises(ValueError, match="batches: got no position that two texts reach, accepted are 2 or more"):
+            explain.state_moments(frozen, batches)
+    with pytest.raises(ValueError, match="batches: got no position, accepted is 1 or more"):
+        explain.mean_states(frozen, [])
+
+
 def test_the_attention_that_a_position_receives_is_averaged_over_the_real_positions_that_attend():
     class Attends(torch.nn.Module):
         def attentions(self, batch):

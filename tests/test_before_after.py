@@ -45,7 +45,7 @@ def test_every_planned_row_can_be_measured():
     assert all(any(row.startswith(beginning) for row in rows) for beginning in before_after.AIMS)
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 def test_a_checkout_measures_a_row_and_says_why_it_cannot():
     checkout = before_after.Checkout(root())
     try:

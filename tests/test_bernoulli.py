@@ -2,8 +2,10 @@
 
 import math
 
+import mpmath as mp
 import pytest
 import torch
+from torch.distributions import kl_divergence
 
 from rationale.distributions import Bernoulli, StraightThroughBernoulli
 from tests.laws import assert_close
@@ -58,3 +60,30 @@ def test_the_probability_of_being_open_keeps_its_gradient_where_a_gate_is_nearly
     m = torch.tensor(20.0, requires_grad=True)
     (slope,) = torch.autograd.grad(Bernoulli(logits=m).prob_nonzero, m)
     assert slope.item() == pytest.approx(math.exp(-20), rel=1e-5)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_entropy_and_variance_keep_their_digits_and_gradients_on_both_sides(dtype):
+    """torch's entropy takes a rounded probability, and is 0 or half of what it should be for a gate that is open."""
+    logits = [-60.0, -20.0, -15.0, -2.0, 0.0, 2.0, 15.0, 20.0, 60.0]
+    m = torch.tensor(logits, dtype=dtype, requires_grad=True)
+    gates, rtol = Bernoulli(logits=m), 1e-5 if dtype == torch.float32 else 1e-12
+    with mp.workdps(60):
+        shut, kept = ([1 / (1 + mp.exp(sign * mp.mpf(one))) for one in logits] for sign in (1, -1))
+        variance = [float(q * p) for q, p in zip(shut, kept, strict=True)]
+        entropy = [float(-q * mp.log(q) - p * mp.log(p)) for q, p in zip(shut, kept, strict=True)]
+    assert_close(gates.variance, variance, rtol=rtol, what="variance")
+    assert_close(gates.entropy(), entropy, rtol=rtol, what="entropy")
+    (slope,) = torch.autograd.grad(gates.entropy().sum(), m)
+    assert_close(slope, [-one * both for one, both in zip(logits, variance, strict=True)], rtol=rtol, what="dH/dm")
+
+
+@pytest.mark.parametrize("other", [-90.0, -20.0, 0.5, 17.5, 20.0, 90.0])
+def test_the_divergence_of_two_gates_is_finite_where_a_probability_rounds_to_1(other):
+    p, q = Bernoulli(logits=torch.tensor([-3.0, 0.0, 30.0])), StraightThroughBernoulli(logits=torch.tensor(other))
+    with mp.workdps(60):
+        expected = []
+        for own in (-3, 0, 30):
+            kept, target = (1 / (1 + mp.exp(-mp.mpf(one))) for one in (own, other))
+            expected.append(float(kept * mp.log(kept / target) + (1 - kept) * mp.log((1 - kept) / (1 - target))))
+    assert_close(kl_divergence(p, q), expected, rtol=1e-5, what="KL(p || q)")

@@ -87,6 +87,25 @@ def test_compact_of_no_text_has_no_row():
     assert closed.shape == (0, 1, 3) and mask.shape == (0, 1)
 
 
+def test_compact_of_texts_without_a_position_has_none():
+    closed, mask = compact(torch.randn(2, 0, 3), torch.zeros(2, 0, dtype=torch.bool))
+    assert closed.shape == (2, 0, 3) and mask.shape == (2, 0)
+
+
+@pytest.mark.parametrize("encoder", ["lstm", "rcnn"])
+@pytest.mark.parametrize("pool", ["final", "last", "mean", "max", "attention"])
+def test_texts_without_a_position_are_predicted_as_empty_rationales_are(encoder, pool):
+    for mode in ("zero", "compact"):
+        model = built(predictor=mode, encoder=encoder, pool=pool)[0].eval()
+        tokens, mask = torch.zeros(2, 0, dtype=torch.long), torch.zeros(2, 0, dtype=torch.bool)
+        padding = torch.zeros(2, 1, dtype=torch.long)
+        with torch.no_grad():
+            wanted = model.predictor(model.embed(padding), padding.bool(), padding.float())
+            torch.testing.assert_close(model(tokens, mask).prediction, wanted)
+        selected = model.predict_selected(tokens, mask, torch.zeros(3, 2, 0))
+        torch.testing.assert_close(selected, wanted.expand(3, 2, -1))
+
+
 def test_compact_passes_gradients_to_the_kept_positions_only():
     values = torch.randn(2, 4, 3, requires_grad=True)
     keep = torch.tensor([[True, False, True, False], [False, False, False, True]])

@@ -23,6 +23,7 @@ from rationale.explain import (
     faithfulness_scores,
     gold_agreement,
     length_leak,
+    told_by_number,
 )
 from rationale.metrics import agreement, calibration_error, rationale_scores
 from rationale.models import build_extractor
@@ -341,6 +342,21 @@ def test_what_the_number_of_selected_words_predicts_is_counted_by_hand():
     found = count_leak(rows)  # of 0, 1, 2, 3, 5+ words: 2, 1 (of two), 1, 1, 2 answers are guessed
     assert found["count_tells"] == 7 / 8 and found["answer_share"] == 3 / 8 and found["empty"] == 2 / 8
     assert found["first_words"] == (1 + 0 + 2 + 2 + 2 + 2) / (1 + 1 + 2 + 3 + 6 + 9)
+
+
+def test_leaks_of_no_texts_are_refused_by_the_name_of_the_argument():
+    some, none = torch.tensor([1, 2]), torch.zeros(0, dtype=torch.long)
+    states = (torch.ones(2, 3).double(), torch.tensor([4.0, 5.0]).double())
+    nothing = (torch.ones(0, 3).double(), torch.zeros(0).double())
+    for call, message in (
+        (lambda: count_leak(pd.DataFrame({"z": [], "prediction": []})), "rows: got no text, accepted is 1 or more"),
+        (lambda: told_by_number(none, none, some, some), "counts: got no text"),
+        (lambda: told_by_number(some, some, none, none), "new_counts: got no text"),
+        (lambda: length_leak(nothing, states), "fitted: got no text"),
+        (lambda: length_leak(states, nothing), "evaluated: got no text"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            call()
 
 
 def test_nothing_selected_predicts_no_more_than_the_most_frequent_answer():

@@ -68,7 +68,8 @@ def test_threshold_is_one_where_the_gate_is_open_with_probability_one_half(zero,
 @pytest.mark.parametrize(("threshold", "expected"), [(0.0, 1.0), (0.3, 1.0), (0.31, 0.0), (0.5, 0.0), (1.0, 0.0)])
 def test_the_threshold_is_a_probability_and_may_be_chosen(threshold, expected):
     gates = made((0.7, 0.2, 0.1))  # P(H != 0) = 0.3
-    assert decide(gates, "threshold", threshold=threshold - 1e-6).item() == expected, f"P(H != 0) = 0.3 >= {threshold}"
+    threshold = max(0.0, threshold - 1e-6)
+    assert decide(gates, "threshold", threshold=threshold).item() == expected, f"P(H != 0) = 0.3 >= {threshold}"
 
 
 def test_at_threshold_one_only_certain_words_are_kept():

@@ -277,11 +277,11 @@ def errors(notebook, path: Path, folder: Path, monkeypatch, given: dict | None =
 
 
 def executed() -> list:
-    """One test per notebook; one is quick, one is slow, and the others are deep."""
+    """One test per notebook; one is quick, and the others are deep."""
     quick, others = [], []
     for case in cases():
         (quick if case.id == "10_first_rationale" else others).append(case)
-    return [*quick, *slow_or_deep(others, ["17_train_own_texts"])]
+    return [*quick, *slow_or_deep(others, [])]
 
 
 @pytest.mark.parametrize("notebook", executed())

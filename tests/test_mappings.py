@@ -5,6 +5,7 @@ Every test runs on both forms of the mappings, the compiled one and the vectoris
 
 import functools
 import itertools
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -394,6 +395,63 @@ def test_large_scores_lose_no_digits(name):
         torch.testing.assert_close(y, doubles([0.5, 0.5, 0.0]), atol=1e-12, rtol=0)
 
 
+@pytest.mark.parametrize("name", EVERY)
+def test_a_row_of_minus_infinity_alone_has_no_weight_and_no_gradient(name):
+    x = torch.tensor([[-torch.inf] * 3, [0.3, -torch.inf, 0.1]], requires_grad=True)
+    added = torch.tensor([[-torch.inf] * 3, [0.0, -torch.inf, 0.0]])
+    masked = [(x.detach().nan_to_num(neginf=2.0).requires_grad_(), added)]
+    for scores, mask in masked if name == "softmax" else [(x, None), *masked]:  # without a mask it is torch's
+        y = EVERY[name](scores, mask)
+        (slopes,) = torch.autograd.grad(y, scores, torch.tensor([1.0, 2.0, 3.0]).expand(2, 3))
+        assert y[0].tolist() == [0.0] * 3 and y[1, 1] == 0 and y[1].sum().item() == pytest.approx(1)
+        assert slopes[0].tolist() == [0.0] * 3 and torch.isfinite(slopes).all()
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_a_gamma_that_single_precision_cannot_hold_is_nearly_the_maximum(name):
+    x = torch.tensor([[0.5, 0.25, 0.0], [1.0, 1.0, -1.0]])
+    for dtype in (torch.float32, torch.float64):
+        gamma = torch.full((2, 1), 1e-50 if dtype == torch.float64 else 1e-44, dtype=dtype, requires_grad=True)
+        y = EVERY[name](x, gamma=gamma)
+        torch.testing.assert_close(y, torch.tensor([[1.0, 0.0, 0.0], [0.5, 0.5, 0.0]]))
+        assert torch.isfinite(torch.autograd.grad(y[:, 0].sum(), gamma)[0]).all()
+
+
+@pytest.mark.parametrize("far", [-1e17, -3.4e38, -1e300])
+@pytest.mark.parametrize("length", [3, 131, 160])
+def test_scores_far_below_the_largest_change_no_weight_of_the_published_oscarmax(far, length):
+    for top in (1.0, -1.0, 0.0):
+        near = top - doubles([0.6, 0.0, 0.05])
+        for begin in (0, length - 3):
+            x = torch.full((length,), far, dtype=torch.float64)
+            x[begin : begin + 3] = near
+            y = PUBLISHED(x)
+            torch.testing.assert_close(y[begin : begin + 3], PUBLISHED(near), atol=1e-12, rtol=0)
+            assert y.sum().item() == pytest.approx(1)
+
+
+def exact_published_oscarmax(x: list[float], lam: float) -> list[float]:
+    """In rational numbers, and by the min-max formula of the nearest sequence that does not increase."""
+    n, order = len(x), sorted(range(len(x)), key=lambda i: -abs(x[i]))
+    priced = [abs(Fraction(x[i])) - Fraction(lam) * (n - 1 - k) for k, i in enumerate(order)]
+    z = [Fraction(0)] * n
+    for k, i in enumerate(order):
+        level = min(max(sum(priced[j : m + 1]) / (m + 1 - j) for m in range(k, n)) for j in range(k + 1))
+        z[i] = max(level, Fraction(0)) * (1 if x[i] > 0 else -1 if x[i] < 0 else 0)
+    ranked = sorted(z, reverse=True)
+    tau = max((sum(ranked[:k]) - 1) / k for k in range(1, n + 1))
+    return [float(max(value - tau, 0)) for value in z]
+
+
+def test_the_published_oscarmax_is_that_in_exact_rationals_for_scores_of_all_sizes():
+    rng = np.random.default_rng(0)
+    for trial in range(200):
+        n, lam = int(rng.integers(1, 9)), float(rng.choice([0.0, 0.01, 0.1, 0.5]))
+        x = rng.normal(size=n).round(1) * rng.choice([1.0, 1.0, 1e3, 1e17, 3e38, 1e300][: 2 + trial % 5], size=n)
+        ours = oscarmax(torch.from_numpy(x), lam=lam, published=True).tolist()
+        assert ours == pytest.approx(exact_published_oscarmax(x.tolist(), lam), abs=1e-9), f"x={x.tolist()}, lam={lam}"
+
+
 def test_without_a_price_oscarmax_is_sparsemax_at_ties_too():
     x, v = doubles([1.0, 1.0, 0.5]).requires_grad_(), doubles([1.0, 0.0, 0.0])
     for mapping in (lambda s: oscarmax(s, lam=0), lambda s: fusedmax(s, lam=0), EVERY["sparsemax"]):
@@ -417,6 +475,9 @@ def test_scores_of_nan_and_inf_are_refused_or_give_nan_unless_they_are_masked(na
     "call, message",
     [
         (lambda x: sparsemax(x, gamma=0.0), "gamma: got 0.0"),
+        (lambda x: sparsemax(x, gamma=torch.inf), r"gamma: got inf, accepted is a number in \(0, inf\)"),
+        (lambda x: softmax(x, gamma=torch.nan), "gamma: got nan"),
+        (lambda x: softmax(x, gamma=torch.tensor(torch.inf)), r"gamma: got inf, accepted are numbers in \(0, inf\)"),
         (lambda x: fusedmax(x, lam=-0.1), "lam: got -0.1"),
         (lambda x: sq_pnorm_max(x, p=1.0), "p: got 1.0"),
         (lambda x: sq_pnorm_max(x, p=2.5), "p: got 2.5"),

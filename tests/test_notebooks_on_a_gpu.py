@@ -25,8 +25,7 @@ def cases() -> list:
         given = {"device": "auto"} if "device" in defaults(notebook) else {}
         if given or notebook.stem == "41_diffmask":
             marks = [pytest.mark.data] if needs_data(notebook) else []
-            pretended = pytest.mark.slow if notebook.stem == "16_failures" else pytest.mark.deep
-            for kind, mark in {"pretended": pretended, "real": pytest.mark.gpu}.items():
+            for kind, mark in {"pretended": pytest.mark.deep, "real": pytest.mark.gpu}.items():
                 found.append(pytest.param(notebook, kind, given, id=f"{notebook.stem}, {kind}", marks=[mark, *marks]))
         if notebook.stem == "17_train_own_texts":
             changes, name = {"encoder": "transformer", "model": "bernoulli"}, f"{notebook.stem}, transformer"

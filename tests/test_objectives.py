@@ -368,11 +368,49 @@ def test_no_optimiser_sees_a_multiplier_and_a_checkpoint_holds_it():
         ({"target": 0.4, "largest": 1.0, "smallest": 2.0}, r"smallest: got 2.0, accepted are numbers up to largest"),
         ({"target": 0.4, "first": 1.0}, r"first: got 1.0, accepted are rates in"),
         ({"target": 0.4, "first": 0.8, "moves": -1}, "moves: got -1, accepted are integers from 0"),
+        ({"target": 0.4, "moves": 2.5}, "^moves: got 2.5, accepted are integers from 0"),
+        ({"target": 0.4, "quadratic": math.nan}, "^quadratic: got nan, accepted >= 0"),
+        ({"target": 0.4, "step": math.inf}, "^step: got inf, accepted > 0"),
+        ({"target": 0.4, "largest": 0.0}, "^largest: got 0.0, accepted > 0"),
+        ({"target": 0.4, "multiplier": math.nan}, "^multiplier: got nan, accepted are finite numbers"),
+        ({"target": 0.4, "multiplier": 5.0, "largest": 1.0}, "^multiplier: got 5.0, accepted is a start from"),
     ],
 )
 def test_arguments_out_of_range_are_named(arguments, message):
     with pytest.raises(ValueError, match=message):
         Constraint(**arguments)
+
+
+def test_texts_of_one_word_have_no_switches_however_far_they_are_padded():
+    losses, slopes = [], []
+    for length in (1, 3):
+        logits = torch.full((2, length), 0.7, requires_grad=True)
+        mask = torch.arange(length) < torch.ones(2, 1)
+        gates = Bernoulli(logits=logits)
+        output = Output(z=torch.ones(2, length), prediction=torch.zeros(2, 5), gates=gates)
+        batch = Batch(torch.ones(2, length, dtype=torch.long), mask, torch.zeros(2).long(), torch.arange(2))
+        objective = RationaleObjective(transitions=Constraint(0.1, multiplier=2.0), sparsity=0.1)
+        loss = objective.loss(output, batch, HEADS["classes"](4, 5)).loss
+        losses.append(loss.item())
+        slopes.append(torch.autograd.grad(loss, logits)[0])
+    assert losses[0] == pytest.approx(losses[1]) and math.isfinite(losses[0])
+    assert torch.allclose(slopes[0], slopes[1][:, :1]) and not slopes[1][:, 1:].any()
+
+
+def test_a_rate_of_each_text_needs_the_sizes_of_the_texts():
+    with pytest.raises(ValueError, match="sizes: got None, accepted with per_text is the number of words"):
+        Constraint(0.4, per_text=True)(torch.zeros(2), torch.zeros(2))
+
+
+def test_a_price_or_a_count_of_the_objective_that_is_out_of_range_is_named():
+    for name in ("sparsity", "coherence", "entropy", "closeness", "guidance"):
+        for value in (-1.0, math.nan, math.inf):
+            with pytest.raises(ValueError, match=f"^{name}: got {value}, accepted are numbers from 0"):
+                RationaleObjective(**{name: value})
+    for name, least in {"every": 1, "samples": 1, "warmup": 0, "held_after": 0, "whole_texts": 0}.items():
+        for value in (least - 1, 1.5):
+            with pytest.raises(ValueError, match=f"^{name}: got {value}, accepted are integers from {least}"):
+                RationaleObjective(**{name: value})
 
 
 @pytest.mark.parametrize(

@@ -186,7 +186,7 @@ def test_words_that_look_like_special_ones_are_unknown_in_both_forms(request, tm
 HALVES = ["a film \ud800 , funny", "\ude00quiet film", "dull \udc80\udc81 !", "a good film"]  # of characters
 
 
-@pytest.mark.parametrize("kind", slow_or_deep(["lstm", "bert"], ["lstm"]))
+@pytest.mark.parametrize("kind", slow_or_deep(["lstm", "bert"], []))
 def test_half_of_a_character_is_read_as_one_that_was_lost_and_the_other_texts_get_their_answers(
     request, tmp_path, kind
 ):

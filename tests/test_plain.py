@@ -203,7 +203,7 @@ def test_by_hand_the_results_of_a_twin_go_to_the_lab_folder(tmp_path, monkeypatc
     kernel._plain.clear()
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 def test_the_command_of_papermill_works(tmp_path, alone):
     [written] = write_twins([FIRST], tmp_path)
     mine = tmp_path / "mine.yaml"

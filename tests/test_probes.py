@@ -196,6 +196,27 @@ def test_a_step_moves_the_probe_and_leaves_the_model_as_it_was(target, votes):
     assert not any("frozen" in name for name in probe.state_dict()), "the model is no part of what is saved"
 
 
+@pytest.mark.parametrize(
+    "changes, message",
+    [
+        ({"num_layers": 0}, "num_layers: got 0, accepted is 1 or more"),
+        ({"margin": 0.0}, r"margin: got 0.0, accepted are numbers in \(0, inf\)"),
+        ({"margin": -1}, "margin: got -1"),
+        ({"margin": math.nan}, "margin: got nan"),
+        ({"rate": -1}, "rate: got -1"),
+        ({"start": 0}, "start: got 0"),
+        ({"quadratic": -1}, r"quadratic: got -1, accepted are numbers in \[0, inf\)"),
+        ({"bounds": (200, 0.1)}, r"bounds: got \(200, 0.1\), accepted are 0 < smallest <= largest < inf"),
+        ({"bounds": (0, 1)}, r"bounds: got \(0, 1\)"),
+        ({"kind": "foo"}, "kind: got 'foo', accepted are kl, reverse_kl, js"),
+        ({"form": "foo"}, "form: got 'foo', accepted are probability, log"),
+    ],
+)
+def test_an_objective_outside_its_ranges_is_refused(changes, message):
+    with pytest.raises(ValueError, match=message):
+        ProbeObjective(**{"num_layers": 2, "margin": 0.05} | changes)
+
+
 def test_multipliers_rise_while_the_answer_changes_and_fall_while_it_does_not():
     probe, batch = a_probe(), a_batch()
     probe.votes.bias.data.fill_(-2.0)

@@ -1,6 +1,7 @@
 """A run that probes: from examples to attributions, and back from its files."""
 
 import json
+import math
 
 import pytest
 import torch
@@ -191,6 +192,20 @@ def test_the_multiplier_of_a_fitted_mask_starts_where_the_settings_say():
 def test_an_unknown_estimator_is_refused():
     with pytest.raises(ValueError, match="relaxed, score, score_released"):
         explain.masks(frozen_counter(), a_batch(), 0, estimator="straight")
+
+
+@pytest.mark.parametrize(
+    "changes, message",
+    [
+        ({"margin": 0.0}, r"margin: got 0.0, accepted are numbers in \(0, inf\)"),
+        ({"rate": -1}, "rate: got -1"),
+        ({"multiplier_init": 0.0}, r"multiplier_init: got 0.0, accepted are numbers in \[0.1, 200\]"),
+        ({"multiplier_init": math.nan}, "multiplier_init: got nan"),
+    ],
+)
+def test_a_fit_outside_its_ranges_is_refused(changes, message):
+    with pytest.raises(ValueError, match=message):
+        explain.masks(frozen_counter(), a_batch(), 0, 1, **changes)
 
 
 def test_masks_are_compared_with_the_search_text_by_text():

@@ -710,6 +710,22 @@ def test_a_kernel_that_dies_before_it_answers_is_started_again(tiny, monkeypatch
         run(tiny, ["seed=2"], outputs=out)
 
 
+def test_on_a_busy_machine_the_outputs_of_a_cell_have_a_minute_or_more_to_come(tiny, monkeypatch):
+    """nbclient waits for four seconds, and papermill lets it fail the run then."""
+    from papermill import engines
+
+    clients = []
+
+    class Client(engines.PapermillNotebookClient):
+        def execute(self, **options):
+            clients.append(self)
+            return super().execute(**options)
+
+    monkeypatch.setattr(engines, "PapermillNotebookClient", Client)
+    run(tiny, outputs=tiny.parent / "out", to_html=plain_page)
+    assert [client.iopub_timeout >= 60 for client in clients] == [True]
+
+
 def test_a_kernel_that_starts_at_once_imports_what_its_notebook_names():
     found = waiting.modules_of(workspace.notebook_path("12_train_sst"))
     assert {"torch", "rationale.training", "ipykernel.kernelapp"} <= set(found)

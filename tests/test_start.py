@@ -95,6 +95,16 @@ def test_a_gate_starts_at_its_rate_where_features_are_zero_and_keeps_its_weights
     assert torch.equal(gate.linear()[0], weight), "only biases are set"
 
 
+@pytest.mark.parametrize("name", GATES)
+@pytest.mark.parametrize("rate", [0.0, 1.0, 1.5, -0.1, float("nan")])
+def test_a_rate_at_which_no_gate_can_start_is_named_and_the_biases_stay(name, rate):
+    gate = GATES[name].build(5, SimpleNamespace(left=-0.1, right=1.1))
+    before = gate.linear()[1].clone()
+    with pytest.raises(BadInput, match=f"rate: got {rate}, accepted are rates in"):
+        gate.start_at(rate)
+    assert torch.equal(gate.linear()[1], before)
+
+
 def test_a_gate_of_ones_own_without_raw_at_refuses_a_start_in_one_sentence():
     class Half(HardKumaGate):
         raw_at = GATES["bernoulli"].__base__.raw_at

@@ -112,6 +112,16 @@ def test_welchs_test_of_scores_without_spread_has_an_interval_without_width():
     assert welch_test([0.4, 0.4], [0.4, 0.4]).p_value == 1
 
 
+@pytest.mark.parametrize("unit", [1e-100, 1e-120, 1e100])
+def test_welchs_test_does_not_depend_on_the_unit_of_the_scores(unit):
+    ours, theirs = [1.0, 2.0], [3.0, 5.0, 5.5]
+    wanted = welch_test(ours, theirs)
+    found = welch_test([unit * score for score in ours], [unit * score for score in theirs])
+    for name in ("value", "low", "high"):
+        assert getattr(found, name) == pytest.approx(unit * getattr(wanted, name), rel=1e-9, abs=0), name
+    assert found.p_value == pytest.approx(wanted.p_value, rel=1e-9)
+
+
 def test_the_bootstrap_of_one_seed_is_scipys_of_the_differences():
     torch.manual_seed(1)
     ours, theirs = (torch.rand(300) < share for share in (0.7, 0.6))
@@ -239,6 +249,9 @@ def test_the_error_of_a_macro_f1_is_that_over_all_draws():
         (lambda: mean_interval([0.4]), "accepted are 2 or more finite scores"),
         (lambda: student_interval(0.4, 0.1, 1), "got 1 scores, accepted are 2 or more"),
         (lambda: student_interval(0.4, 0.1, math.nan), "got nan scores, accepted are 2 or more"),
+        (lambda: student_interval(0.0, -1.0, 5), r"error: got -1.0, accepted are numbers in \[0, inf\)"),
+        (lambda: student_interval(0.0, math.nan, 5), "error: got nan"),
+        (lambda: student_interval(math.nan, 1.0, 5), "middle: got nan, accepted are finite numbers"),
         (lambda: welch_contrast([[0.4, 0.5]], [1, -1]), "2 weights for 1 groups, accepted is one per group"),
         (lambda: welch_test([0.4, 0.5], [0.4]), "accepted are 2 or more finite scores"),
         (lambda: welch_test([0.4, float("nan")], [0.4, 0.5]), "accepted are 2 or more finite scores"),

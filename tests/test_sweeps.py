@@ -715,7 +715,8 @@ def test_a_sweep_does_not_replace_runs_of_another_file_of_the_same_name(play, ca
     assert "same.partial: an unfinished run with other parameters" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.deep
+@pytest.mark.parametrize("way", [[], ["--snakemake"]], ids=["pool", "snakemake"])
 def test_a_sweep_with_replace_replaces_the_runs_of_another_file(play, way):
     (one, two), out = two_files_of_one_name(play), play.folder / "outputs"
     folder = finished_run(one, out)

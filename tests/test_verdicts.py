@@ -95,8 +95,8 @@ def test_the_published_number_of_one_run_is_contradicted_once_in_twenty_if_our_r
 
 def test_a_published_lead_stands_beside_where_one_more_pair_of_runs_may_be():
     rows = pd.DataFrame([*A, *LOWER])
-    found = verdicts.judge(claim("ahead_by", value=".1"), rows)
-    low, high = pair_interval(*([row["value"] for row in part] for part in (A, LOWER)))
+    found = verdicts.judge(claim("ahead_by", value=".1"), rows, confidence=0.8)
+    low, high = pair_interval(*([row["value"] for row in part] for part in (A, LOWER)), confidence=0.8)
     assert found.evidence.endswith(f"published 0.1; one more pair of runs: {low:.3g} to {high:.3g}")
 
 

@@ -3,7 +3,14 @@
 import torch
 from torch import Tensor
 
-from rationale.distributions.numerics import SINGLE_DRAW, cached_per_mode, clamp_to_interior, log_sigmoid, log_uniform
+from rationale.distributions.numerics import (
+    SINGLE_DRAW,
+    binary_entropy,
+    cached_per_mode,
+    clamp_to_interior,
+    log_sigmoid,
+    log_uniform,
+)
 
 
 class Bernoulli(torch.distributions.Bernoulli):
@@ -64,6 +71,13 @@ class Bernoulli(torch.distributions.Bernoulli):
     @property
     def prob_interior(self) -> Tensor:
         return torch.zeros_like(self.logits)
+
+    @property
+    def variance(self) -> Tensor:
+        return self.prob_nonzero * self.prob_zero
+
+    def entropy(self) -> Tensor:
+        return binary_entropy(self.log_prob_one, self.log_prob_zero)
 
     def rsample_at(self, log_s: Tensor) -> Tensor:
         raise NotImplementedError("a draw of a Bernoulli passes no gradient; `StraightThroughBernoulli` has one")

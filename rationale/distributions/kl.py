@@ -8,6 +8,7 @@ from torch import Tensor, distributions
 from torch.distributions import Beta, Uniform, kl_divergence, register_kl
 from torch.nn.functional import logsigmoid
 
+from rationale.distributions.binary import Bernoulli
 from rationale.distributions.numerics import (
     average_over_quantiles,
     in_chunks,
@@ -76,6 +77,14 @@ def _kl_binary_concrete(p, q):
     """E_p[ln p - ln q] over the quantiles of p."""
     _, log_s, weight = quadrature_rule(len(p.batch_shape), p._like.device)
     return -p.entropy() - average_over_quantiles(weight, q._log_prob_at_quantiles_of(p, log_s))
+
+
+@register_kl(Bernoulli, Bernoulli)
+def _kl_bernoulli(p, q):
+    """P(Z = 0) [ln p_0 - ln q_0] + P(Z = 1) [ln p_1 - ln q_1], from logits: torch has inf where q rounds to 0 or 1."""
+    own, other = p.logits.double(), q.logits.double()
+    shut = (-own).sigmoid() * (log_sigmoid(-own) - log_sigmoid(-other))
+    return (shut + own.sigmoid() * (log_sigmoid(own) - log_sigmoid(other))).to(p.logits.dtype)
 
 
 @register_kl(Kumaraswamy, Uniform)

@@ -17,6 +17,17 @@ SINGLE_DRAW = torch.Size()  # the default `sample_shape`
 GATES_AT_ONCE = 2048
 
 
+def binary_entropy(log_p: Tensor, log_rest: Tensor) -> Tensor:
+    """Entropy -p ln p - (1 - p) ln(1 - p) in nats, [...], from ln p and ln(1 - p), [...] each.
+
+    From both logarithms, the value and its gradient keep their digits where p or 1 - p is tiny. Where p is exactly 0
+    or 1, the entropy is 0.
+    """
+    lowest = torch.finfo(log_p.dtype).min  # 0 times it is 0, and 0 times -inf is not
+    first, second = (log_mass.exp() * log_mass for log_mass in (log_p.clamp(min=lowest), log_rest.clamp(min=lowest)))
+    return -(first + second)
+
+
 class Elementwise(Function):
     """A function of tensors that broadcast against each other, applied elementwise, with derivatives of every order.
 

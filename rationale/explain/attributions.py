@@ -20,7 +20,7 @@ from rationale.data.batches import Batch
 from rationale.distributions.binary import Bernoulli
 from rationale.distributions.rectified import HardConcrete
 from rationale.errors import optional
-from rationale.explain.diffmask import LEFT, MULTIPLIERS, RIGHT, TEMPERATURE
+from rationale.explain.diffmask import LEFT, MULTIPLIERS, RIGHT, TEMPERATURE, require_above_0
 from rationale.explain.frozen import FrozenModel, divergence
 from rationale.objectives.penalties import masked_mean
 
@@ -66,6 +66,11 @@ def state_moments(frozen: FrozenModel, batches: Iterable[Batch]) -> list[tuple[T
     """Mean and standard deviation of each layer's states at each position, [T, D] each, over the texts that reach it.
 
     A position that fewer than two texts reach takes the moments of the last position that at least two reach.
+
+    Raises
+    ------
+    ValueError
+        If there is no position that two texts reach.
     """
     sums, number = [(0.0, 0.0)] * len(frozen.layers), 0.0
     for batch in batches:
@@ -77,7 +82,10 @@ def state_moments(frozen: FrozenModel, batches: Iterable[Batch]) -> list[tuple[T
             (_added(first, state.sum(0)), _added(second, state.square().sum(0)))
             for (first, second), state in zip(sums, states, strict=True)
         ]
-    source = torch.arange(len(number), device=number.device).clamp(max=int((number >= 2).sum()) - 1)
+    num_shared = int((number >= 2).sum()) if isinstance(number, Tensor) else 0  # the first positions
+    if not num_shared:
+        raise ValueError("batches: got no position that two texts reach, accepted are 2 or more texts with a position")
+    source = torch.arange(len(number), device=number.device).clamp(max=num_shared - 1)
     moments = []
     for first, second in sums:
         mean = first / number.clamp(min=1)
@@ -220,10 +228,14 @@ def masks(
     Raises
     ------
     ValueError
-        If `estimator` is another one.
+        If an argument is outside its range.
     """
     if estimator not in ("relaxed", "score", "score_released"):
         raise ValueError(f"estimator: got {estimator!r}, accepted are relaxed, score, score_released")
+    require_above_0(margin=margin, rate=rate)
+    if not MULTIPLIERS[0] <= multiplier_init <= MULTIPLIERS[1]:
+        accepted = f"[{MULTIPLIERS[0]:g}, {MULTIPLIERS[1]:g}]"
+        raise ValueError(f"multiplier_init: got {multiplier_init}, accepted are numbers in {accepted}")
     (original, states), mask = frozen.read(batch), frozen.mask(batch)
     baseline = torch.zeros_like(states[layer][:, :1]).requires_grad_(learn_baseline)  # [B, 1, D]
     raw = torch.full_like(mask, 5.0, dtype=original.dtype).requires_grad_()

@@ -22,7 +22,7 @@ from torch.nn.utils.parametrizations import weight_norm
 
 from rationale.data.batches import Batch
 from rationale.distributions.rectified import HardConcrete
-from rationale.explain.frozen import FrozenModel, divergence
+from rationale.explain.frozen import DIVERGENCES, FrozenModel, divergence
 from rationale.objectives.loss import LossOutput
 from rationale.objectives.penalties import masked_mean
 from rationale.settings import Settings, setting
@@ -202,17 +202,32 @@ def _log_keep(gates: Sequence[HardConcrete]) -> Tensor:
 
 
 def mean_states(frozen: FrozenModel, batches: Iterable[Batch], num_batches: int = 10) -> list[Tensor]:
-    """Mean of each layer's states over the real positions of the first batches, [D_k] each: the initial baselines."""
+    """Mean of each layer's states over the real positions of the first batches, [D_k] each: the initial baselines.
+
+    Raises
+    ------
+    ValueError
+        If there is no such position.
+    """
     sums, number = [0.0] * len(frozen.layers), 0
     for _, batch in zip(range(num_batches), batches, strict=False):
         mask = frozen.mask(batch)
         _, states = frozen.read(batch)
         sums = [total + state[mask].sum(0) for total, state in zip(sums, states, strict=True)]
         number += int(mask.sum())
+    if not number:
+        raise ValueError("batches: got no position, accepted is 1 or more")
     return [total / number for total in sums]
 
 
 # -------------------------------------------------------------------------------------------------------- objective
+def require_above_0(**numbers: float) -> None:
+    """Refuse numbers that are not positive and finite."""
+    for name, number in numbers.items():
+        if not 0 < number < math.inf:
+            raise ValueError(f"{name}: got {number}, accepted are numbers in (0, inf)")
+
+
 class ProbeObjective(nn.Module):
     """E[share of z that is not 0] + lambda_l (D - m), for a layer l drawn at each step.
 
@@ -226,7 +241,7 @@ class ProbeObjective(nn.Module):
 
     Parameters
     ----------
-    num_layers : int
+    num_layers : int, 1 or more
     margin : float > 0
         epsilon, in nats, of the mean over texts.
     form : "probability" or "log"
@@ -240,12 +255,12 @@ class ProbeObjective(nn.Module):
         Initial lambda: with a small one the gates move before the constraint matters.
     quadratic : float >= 0
         Factor of the average excess over the margin that is added to lambda.
-    bounds : smallest and largest lambda
+    bounds : smallest and largest lambda, both > 0
 
     Raises
     ------
     ValueError
-        If `form` is another one.
+        If an argument is outside its range.
     """
 
     SMOOTHING = 0.9  # share of the past in the moving average of the gap
@@ -262,8 +277,17 @@ class ProbeObjective(nn.Module):
         bounds: tuple[float, float] = MULTIPLIERS,
     ):
         super().__init__()
+        if num_layers < 1:
+            raise ValueError(f"num_layers: got {num_layers}, accepted is 1 or more")
         if form not in ("probability", "log"):
             raise ValueError(f"form: got {form!r}, accepted are probability, log")
+        if kind not in DIVERGENCES:
+            raise ValueError(f"kind: got {kind!r}, accepted are {', '.join(DIVERGENCES)}")
+        require_above_0(margin=margin, rate=rate, start=start)
+        if not 0 <= quadratic < math.inf:
+            raise ValueError(f"quadratic: got {quadratic}, accepted are numbers in [0, inf)")
+        if not 0 < bounds[0] <= bounds[1] < math.inf:
+            raise ValueError(f"bounds: got {bounds}, accepted are 0 < smallest <= largest < inf")
         self.margin, self.form, self.kind, self.rate = margin, form, kind, rate
         self.quadratic, self.bounds = quadratic, tuple(map(math.log, bounds))
         self.register_buffer("log_multipliers", torch.full((num_layers,), start).log())

@@ -3,7 +3,7 @@
 Source: eqs. (R13)-(R15), notebooks/09_questions.py; eq. (R16), notebooks/31_selection_rates.py; DeYoung et al. 2020.
 """
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Sized
 from typing import TYPE_CHECKING, Annotated
 
 import torch
@@ -130,6 +130,12 @@ def empty_rationale_states(model: Extractor, batches: Batches) -> tuple[Tensor, 
     return torch.cat(states).double(), torch.cat(lengths).double()
 
 
+def _require_texts(**texts: Sized) -> None:
+    for name, of_texts in texts.items():
+        if not len(of_texts):
+            raise ValueError(f"{name}: got no text, accepted is 1 or more")
+
+
 def length_leak(fitted: tuple[Tensor, Tensor], evaluated: tuple[Tensor, Tensor]) -> float:
     """How much of a text's length leaks past an empty rationale: R^2 of a linear regression on the head's state.
 
@@ -150,8 +156,9 @@ def length_leak(fitted: tuple[Tensor, Tensor], evaluated: tuple[Tensor, Tensor])
     Raises
     ------
     ValueError
-        All evaluated texts have the same length, which has no variance to be explained.
+        There are no texts, or all evaluated ones have the same length, which has no variance to be explained.
     """
+    _require_texts(fitted=fitted[1], evaluated=evaluated[1])
     if (evaluated[1] == evaluated[1][:1]).all():
         raise ValueError(
             f"length_leak: all evaluated texts have {evaluated[1][0]:.0f} words; accepted: several lengths"
@@ -187,7 +194,13 @@ def count_leak(rows: "pd.DataFrame") -> dict[str, float]:
     dict, shares in [0, 1]
         count_tells: the share of answers that are guessed from the number; answer_share; empty: the share of texts
         with nothing selected; first_words: the share of selected words that are among the first two of their text.
+
+    Raises
+    ------
+    ValueError
+        If there are no texts.
     """
+    _require_texts(rows=rows)
     chosen = [torch.tensor(z) != 0 for z in rows["z"]]
     counts = torch.tensor([int(z.sum()) for z in chosen]).clamp(max=5)
     answers = torch.tensor(rows["prediction"].tolist())
@@ -210,12 +223,18 @@ def told_by_number(counts: Tensor, answers: Tensor, new_counts: Tensor, new_answ
     new_counts, new_answers : long [M]
         Of the texts for which they are made.
 
+    Raises
+    ------
+    ValueError
+        If there are no texts.
+
     Examples
     --------
     >>> counts, answers = torch.tensor([30, 60, 31, 61]), torch.tensor([0, 1, 0, 1])
     >>> told_by_number(counts, answers, torch.tensor([29, 70, 60]), torch.tensor([0, 1, 0]))  # 2 of 3
     0.6666666666666666
     """
+    _require_texts(counts=counts, new_counts=new_counts)
     edges = counts.double().quantile(torch.linspace(0.1, 0.9, 9, dtype=torch.float64)).unique()
     ranges = torch.bucketize(counts.double(), edges)
     table = metrics.confusion(answers, ranges, num_classes=max(10, int(answers.max()) + 1))  # [range, answer]

@@ -106,6 +106,9 @@ class FrozenModel(NamedTuple):
         return self.changed(batch, layer, lambda states: keep * states + (1 - keep) * baseline)
 
 
+DIVERGENCES = ("kl", "reverse_kl", "js")  # the kinds of `divergence`
+
+
 def divergence(original: Tensor, masked: Tensor, kind: str = "kl") -> Tensor:
     """Divergence of two categorical outputs in nats, [B]; the outputs of one text (the ends of a span) are summed.
 
@@ -148,5 +151,5 @@ def divergence(original: Tensor, masked: Tensor, kind: str = "kl") -> Tensor:
         middle = torch.logaddexp(p.masked_fill(never, 0.0), q.masked_fill(never, 0.0)) - torch.tensor(2.0).log()
         terms = (kl(p, middle) + kl(q, middle)) / 2
     else:
-        raise ValueError(f"kind: got {kind!r}, accepted are kl, reverse_kl, js")
+        raise ValueError(f"kind: got {kind!r}, accepted are {', '.join(DIVERGENCES)}")
     return terms.flatten(1).sum(1)

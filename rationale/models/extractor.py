@@ -112,6 +112,8 @@ class Predictor(nn.Module):
             order = read.sum(1).argsort()  # rows of similar length are read together, with little padding
             parts = [self.pool(*self.read(F.embedding(tokens[i], vectors), mask[i], z[i])) for i in order.split(ROWS)]
             return torch.cat(parts)[order.argsort()]
+        if not tokens.shape[1]:  # a text without a position is read as one step of padding
+            tokens, mask, z = (F.pad(part, (0, 1)) for part in (tokens, mask, z))
         values, number = z.unique(return_inverse=True)  # sorted, so 0 comes first if it occurs
         inputs = (tokens * len(values) + number).masked_fill(z == 0, 0)  # [R, T]: all words that are not read are equal
         if self.mode == "compact":
@@ -133,11 +135,13 @@ def compact(values: Tensor, keep: Tensor) -> tuple[Tensor, Tensor]:
     Returns
     -------
     values [B, S, E], mask bool [B, S]
-        S is the largest number of kept positions in a row, at least 1; in an exported graph, whose shapes depend on no
-        value, it is T.
+        S is the largest number of kept positions in a row, at least 1 if T is; in an exported graph, whose shapes
+        depend on no value, it is T.
     """
     counts = keep.sum(1)  # [B]
-    size = keep.shape[1] if torch.compiler.is_compiling() else max(int(counts.max()) if len(counts) else 0, 1)
+    size = keep.shape[1]
+    if not torch.compiler.is_compiling() and size:
+        size = max(int(counts.max()) if len(counts) else 0, 1)
     order = torch.argsort(keep, dim=1, descending=True, stable=True)[:, :size]  # [B, S]
     mask = torch.arange(size, device=keep.device) < counts.unsqueeze(1)
     return values.gather(1, order.unsqueeze(-1).expand(-1, -1, values.shape[-1])), mask

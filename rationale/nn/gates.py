@@ -121,6 +121,8 @@ class Gate(nn.Module):
 
         Source: eqs. (S15)-(S17), notebooks/07_decide_and_depend.py. The parameter and the errors are those of `raw_at`.
         """
+        if not 0 < rate < 1:
+            raise BadInput(f"rate: got {rate}, accepted are rates in (0, 1), at which a gate can start")
         layers = [layer for layer in self.children() if isinstance(layer, nn.Linear)]
         for layer, value in zip(layers, self.raw_at(rate), strict=True):
             layer.bias.fill_(value.item())

@@ -143,7 +143,8 @@ class Threshold(Rule):
 
     @staticmethod
     def of_weights(weights: Tensor, mask: Tensor, threshold: float, budget: float) -> Tensor:
-        return (weights >= threshold).to(weights.dtype)
+        _check_threshold(threshold)
+        return (mask & (weights >= threshold)).to(weights.dtype)
 
 
 class Sample(Rule):
@@ -174,6 +175,16 @@ def _rule(name: str) -> type[Rule]:
     if name not in RULES:
         raise ValueError(f"rule: got {name!r}, accepted are {', '.join(RULES)}")
     return RULES[name]
+
+
+def _check_threshold(threshold: float) -> None:
+    if not 0 <= threshold <= 1:
+        raise ValueError(f"threshold: got {threshold}, accepted are numbers in [0, 1]")
+
+
+def _check_budget(budget: float) -> None:
+    if not 0 < budget <= 1:
+        raise ValueError(f"budget: got {budget}, accepted are numbers in (0, 1]")
 
 
 def decide(
@@ -218,7 +229,7 @@ def decide(
     Raises
     ------
     ValueError
-        If the rule is not one of `RULES`.
+        If the rule is not one of `RULES`, or the threshold or the budget is outside its range.
 
     Examples
     --------
@@ -233,6 +244,8 @@ def decide(
     >>> decide(gates, "top_k", budget=1 / 3)
     tensor([0., 0., 1.])
     """
+    _check_threshold(threshold)
+    _check_budget(budget)
     return _rule(rule).decide(gates, mask, threshold, budget)
 
 
@@ -252,6 +265,8 @@ def selects(
     >>> selects(gates, "argmax")
     tensor([False,  True,  True])
     """
+    _check_threshold(threshold)
+    _check_budget(budget)
     return _rule(rule).selects(gates, mask, threshold, budget)
 
 
@@ -278,7 +293,7 @@ def top_k(scores: Tensor, mask: Tensor | None, budget: float) -> Tensor:
     Raises
     ------
     ValueError
-        If the shapes differ.
+        If the shapes differ, or the budget is outside its range.
 
     Examples
     --------
@@ -288,6 +303,7 @@ def top_k(scores: Tensor, mask: Tensor | None, budget: float) -> Tensor:
     >>> top_k(scores, torch.tensor([[True, False, True, True]]), budget=0.34)  # one word of three
     tensor([[0., 0., 0., 1.]])
     """
+    _check_budget(budget)
     mask = torch.ones_like(scores, dtype=torch.bool) if mask is None else mask
     if mask.shape != scores.shape:
         raise ValueError(f"shapes differ: scores {tuple(scores.shape)}, mask {tuple(mask.shape)}")

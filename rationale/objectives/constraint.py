@@ -29,7 +29,7 @@ class ConstraintSettings(Settings):
         None, "smallest multiplier; 0 = never pay for selecting more; null = no limit", "(-inf, inf)"
     )
     quadratic: float | None = setting(
-        50.0, "weight of the squared gap; null = from the task's loss and the steps per epoch", "[0, inf)"
+        50.0, "weight of the squared violation; null = from the task's loss and the steps per epoch", "[0, inf)"
     )
     gap_max: float | None = setting(
         None, "largest gap that moves the multiplier, against its winding up; null = no limit", "(0, 1)"
@@ -211,17 +211,20 @@ class Constraint(nn.Module):
         for name, rate in (("target", target), ("first", target if first is None else first)):
             if not 0 < rate < 1:
                 raise ValueError(f"{name}: got {rate}, accepted are rates in (0, 1)")
-        if not step > 0 or not 0 <= smoothing < 1 or not quadratic >= 0:
-            raise ValueError(
-                f"step: got {step}, accepted > 0; smoothing: got {smoothing}, accepted [0, 1); "
-                f"quadratic: got {quadratic}, accepted >= 0"
-            )
-        if moves < 0:
-            raise ValueError(f"moves: got {moves}, accepted are integers from 0")
-        if not largest_gap > 0:
-            raise ValueError(f"largest_gap: got {largest_gap}, accepted > 0")
-        if not smallest <= largest:
-            raise ValueError(f"smallest: got {smallest}, accepted are numbers up to largest, {largest}")
+        for name, value, is_accepted, accepted in (
+            ("step", step, 0 < step < math.inf, "> 0"),
+            ("smoothing", smoothing, 0 <= smoothing < 1, "[0, 1)"),
+            ("quadratic", quadratic, 0 <= quadratic < math.inf, ">= 0"),
+            ("moves", moves, isinstance(moves, int) and moves >= 0, "are integers from 0"),
+            ("largest_gap", largest_gap, largest_gap > 0, "> 0"),
+            ("largest", largest, largest > 0, "> 0"),
+            ("smallest", smallest, smallest <= largest, f"are numbers up to largest, {largest}"),
+            ("multiplier", multiplier, math.isfinite(multiplier), "are finite numbers"),
+        ):
+            if not is_accepted:
+                raise ValueError(f"{name}: got {value}, accepted {accepted}")
+        if not smallest <= multiplier <= largest:
+            raise ValueError(f"multiplier: got {multiplier}, accepted is a start from {smallest} to {largest}")
         if dynamics == "authors" and not multiplier > 0:
             raise ValueError(f"multiplier: got {multiplier}, accepted is a start > 0 for dynamics 'authors'")
         if per_text and dynamics == "authors":
@@ -329,7 +332,8 @@ class Constraint(nn.Module):
             value = log_value.exp()
             return multiplier * (value - value.detach() + gap)
         if self.per_text:
-            assert sizes is not None
+            if sizes is None:
+                raise ValueError("sizes: got None, accepted with per_text is the number of words of each text")
             targets = self.targets(sizes)
             slope, odds = (targets * (1 - targets)).to(log_value.dtype), targets.logit().to(log_value.dtype)
             violation = slope * (log_value - log_rest - odds)

@@ -149,6 +149,15 @@ class RationaleObjective(nn.Module):
         ):
             if value not in accepted:
                 raise ValueError(f"{name}: got {value!r}, accepted are {', '.join(accepted)}")
+        prices = {"sparsity": sparsity, "coherence": coherence, "entropy": entropy}
+        for name, price in (prices | {"closeness": closeness, "guidance": guidance}).items():
+            if not 0 <= price < math.inf:
+                raise ValueError(f"{name}: got {price}, accepted are numbers from 0")
+        counts = {"warmup": warmup, "held_after": held_after, "whole_texts": whole_texts}
+        for least, named in ((1, {"every": every, "samples": samples}), (0, counts)):
+            for name, count in named.items():
+                if not (isinstance(count, int) and count >= least):
+                    raise ValueError(f"{name}: got {count}, accepted are integers from {least}")
         if baseline == "leave_one_out" and samples < 2:
             raise ValueError(f"samples: got {samples}, baseline leave_one_out needs 2 or more")
         if penalty == "sampled" and any(held and held.dynamics == "signed" for held in (selection, transitions)):
@@ -263,13 +272,16 @@ class RationaleObjective(nn.Module):
             if constraint is not None or name == "rate":
                 log_value, log_rest = logs(output, mask)
                 parts[name] = log_value.detach().exp()
-            defined = name == "rate" or mask.shape[1] > 1  # a text of one word has no switches
-            if constraint is not None and defined and not counts:
+            if constraint is not None and not counts:
                 if constraint.per_text:
                     gates = output.required_gates()
                     logs_of_each = [log_means(log, mask) for log in (gates.log_prob_nonzero, gates.log_prob_zero)]
                     terms.append(constraint(*logs_of_each, mask.sum(1)))
                 else:
+                    if name == "switches":  # texts of one word have none, and are taken to be at the target
+                        is_defined, target = mask[:, 1:].any(), constraint.target
+                        log_value = torch.where(is_defined, log_value, math.log(target))
+                        log_rest = torch.where(is_defined, log_rest, math.log1p(-target))
                     terms.append(constraint(log_value, log_rest))
         return terms
 
@@ -316,7 +328,7 @@ class RationaleObjective(nn.Module):
                 if (acting := self._acting(constraint)) is not None:
                     price = price + acting.multiplier.to(price) * count / mask.sum(1)
         if self.entropy:
-            nats = gates.entropy() if gates.binary else openness_entropy(gates.log_prob_nonzero, gates.log_prob_zero)
+            nats = openness_entropy(gates.log_prob_nonzero, gates.log_prob_zero)
             price = price - self.entropy * torch.where(mask, nats, 0.0).sum(1)
         return price
 

@@ -5,6 +5,8 @@ import math
 import torch
 from torch import Tensor
 
+from rationale.distributions.numerics import binary_entropy
+
 
 def expected_selection(prob_nonzero: Tensor, mask: Tensor) -> Tensor:
     """Expected share of tokens kept, for each text.
@@ -170,10 +172,7 @@ def openness_entropy(log_prob_nonzero: Tensor, log_prob_zero: Tensor) -> Tensor:
     >>> openness_entropy(p.log(), (-p).log1p())  # ln 2, and 1e-30 (1 + ln 1e30)
     tensor([6.9315e-01, 7.0078e-29])
     """
-    lowest = torch.finfo(log_prob_nonzero.dtype).min  # 0 times it is 0, and 0 times -inf is not
-    masses = (log_prob_nonzero.clamp(min=lowest), log_prob_zero.clamp(min=lowest))
-    first, second = (log_mass.exp() * log_mass for log_mass in masses)
-    return -(first + second)
+    return binary_entropy(log_prob_nonzero, log_prob_zero)
 
 
 def guidance(log_prob_nonzero: Tensor, log_prob_zero: Tensor, guide: Tensor) -> Tensor:

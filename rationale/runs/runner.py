@@ -47,6 +47,7 @@ LONGEST_NAME = 200  # bytes; file systems allow 255, and the names of working fo
 INLINE_PICTURES = {"MPLBACKEND": "module://matplotlib_inline.backend_inline"}
 RUNNING, FAILED = "run.running.ipynb", "failed.ipynb"  # while it is executed, and what is left if a cell fails
 KERNEL_STARTS = 3  # two kernels that start at the same time may be given the same port; then one of them dies
+IOPUB_TIMEOUT = 120  # seconds for the last outputs of a cell to come; on a busy machine, the 4 of nbclient are too few
 
 Execute = Callable[[Path, dict[str, Any]], None]  # executes a notebook file in place with parameters
 ToHtml = Callable[[Any, str], str]  # makes a page from an executed notebook and a title
@@ -90,6 +91,7 @@ def papermill_kernel(notebook: Path, parameters: dict[str, Any], waiting: Collec
             kernel_name="python3",
             cwd=str(root()),
             progress_bar=False,
+            iopub_timeout=IOPUB_TIMEOUT,
             stdout_file=PrintableStream(streams[0]),
             stderr_file=PrintableStream(streams[1]),
             shutdown_kernel="immediate",

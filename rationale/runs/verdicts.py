@@ -277,7 +277,7 @@ def _beside_runs(limits: Limits, ours: pd.DataFrame, theirs: pd.DataFrame, split
     if limits.rule == "ahead_by":
         evidence += f"; published {_short(limits.value)}"
         if min(len(a), len(b)) > 1:
-            evidence += "; one more pair of runs: {} to {}".format(*map(_short, pair_interval(a, b)))
+            evidence += "; one more pair of runs: {} to {}".format(*map(_short, pair_interval(a, b, limits.confidence)))
     return _decided(limits, found.low, found.high, evidence, lambda: needed.cost_of_seeds(limits.of, ours, theirs))
 
 

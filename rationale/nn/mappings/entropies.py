@@ -35,8 +35,8 @@ LARGEST_ALPHA = 4.0  # beyond it, the base of (A6) has too few digits for its ro
 def softmax(scores: Tensor, mask: Tensor | None = None, gamma: float | Tensor = 1.0, dim: int = -1) -> Tensor:
     """exp(x / gamma) / sum exp(x / gamma); never exactly 0.
 
-    With gamma = 1 and no mask, it is `torch.softmax`. Unlike the other mappings it does not refuse scores of NaN and
-    inf: such rows are NaN, as torch's are.
+    With gamma = 1 and no mask, it is `torch.softmax`, whose weights of a row of -inf alone are NaN; with a mask, these
+    are zeros. Unlike the other mappings it does not refuse scores of NaN and inf: such rows are NaN, as torch's are.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ def softmax(scores: Tensor, mask: Tensor | None = None, gamma: float | Tensor = 
     mask : broadcasts to the shape of the scores, or None
         bool: a score is masked where it is False. Floating-point numbers: they are added to the scores, so -inf masks.
         None: no score is masked.
-    gamma : float or tensor that broadcasts to the shape of the scores with one number per row, > 0
+    gamma : float or tensor that broadcasts to the shape of the scores with one number per row, in (0, inf)
         Strength of the regularisation: the larger, the flatter. A tensor gets a gradient.
     dim : int
         The weights sum to 1 along this dimension.
@@ -58,8 +58,8 @@ def softmax(scores: Tensor, mask: Tensor | None = None, gamma: float | Tensor = 
     Raises
     ------
     ValueError
-        If a shape does not broadcast, gamma is not positive or has several numbers per row, or a score that is not
-        masked is NaN or inf (on a CPU, all mappings but softmax; elsewhere, such a row gives NaN).
+        If a shape does not broadcast, gamma is not positive and finite or has several numbers per row, or a score that
+        is not masked is NaN or inf (on a CPU, all mappings but softmax; elsewhere, such a row gives NaN).
 
     Examples
     --------
@@ -68,9 +68,10 @@ def softmax(scores: Tensor, mask: Tensor | None = None, gamma: float | Tensor = 
     >>> softmax(torch.tensor([1.0, 0.0, -1.0]), mask=torch.tensor([True, True, False]))
     tensor([0.7311, 0.2689, 0.0000])
     """
+    is_masked = mask is not None  # a mask that was added to the scores is None below
     scores, mask, gamma = checked(scores, mask, gamma, dim)
     plain = not isinstance(gamma, Tensor) and gamma == 1
-    if plain and mask is None:
+    if plain and not is_masked:
         return scores.softmax(dim)
     there = unmasked(scores, mask)
     x = scores if plain else divided(scores, mask, gamma, dim)

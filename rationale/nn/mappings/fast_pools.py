@@ -1,4 +1,8 @@
-"""The fast form of oscarmax, which sorts each row once. See `fast_rows`."""
+"""The fast form of oscarmax, which sorts each row once. See `fast_rows`.
+
+numba keeps what it has compiled until this file changes, although it contains functions of `fast_rows`. After a change
+of those, remove `__pycache__`.
+"""
 
 import numpy as np
 

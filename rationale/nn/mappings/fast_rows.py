@@ -116,8 +116,8 @@ def threshold(x, n, top, above):
     """
     least = -1.0
     if n > 4 * LANES:
-        above[:LANES] = x[:LANES] - top
-        for begin in range(LANES, n - n % LANES, LANES):
+        above[:LANES] = -1.0  # what is lower has weight 0
+        for begin in range(0, n - n % LANES, LANES):
             for k in range(LANES):
                 above[k] = max(above[k], x[begin + k] - top)
         least = max(least, drop_below(above, LANES))

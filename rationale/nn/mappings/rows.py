@@ -97,10 +97,10 @@ def checked(
         raise ValueError(f"dim: got {dim}, accepted is a dimension of scores {list(scores.shape)}")
     if isinstance(gamma, Tensor):
         _check_broadcasts("gamma", gamma, scores)
-        check_all("gamma", gamma, gamma > 0, "numbers > 0")
+        check_all("gamma", gamma, (gamma > 0) & (gamma < torch.inf), "numbers in (0, inf)")
         one_per_row("gamma", gamma, scores, dim)
-    elif not gamma > 0:
-        raise ValueError(f"gamma: got {gamma!r}, accepted is a number > 0")
+    elif not 0 < gamma < torch.inf:
+        raise ValueError(f"gamma: got {gamma!r}, accepted is a number in (0, inf)")
     if mask is None:
         return scores, None, gamma
     if not isinstance(mask, Tensor):
@@ -146,11 +146,11 @@ def divided(scores: Tensor, mask: Tensor | None, gamma: float | Tensor, dim: int
     If `level`, the largest unmasked score of a row is subtracted first, so that a small gamma loses no digits.
     """
     dtype = torch.promote_types(scores.dtype, torch.float32)
-    there = unmasked(scores, mask)
+    there, tiny = unmasked(scores, mask), torch.finfo(dtype).tiny
     x = scores.to(dtype)
     if level:
         x = x - top_of(x, there, dim)
-    gamma = gamma.to(dtype) if isinstance(gamma, Tensor) else max(gamma, torch.finfo(dtype).tiny)
+    gamma = gamma.to(dtype).clamp(min=tiny) if isinstance(gamma, Tensor) else max(gamma, tiny)
     return torch.where(there, x, 0.0).div(gamma).masked_fill(~there, -torch.inf)
 
 

@@ -91,12 +91,15 @@ def oscarmax(scores: Tensor, mask: Tensor | None, gamma: float, lam: float, publ
     if lam == 0 and not published:
         return project(x, there)
     signs = x.detach().sign() if published else torch.ones_like(x)
-    values, front, order = unmasked_first(x * signs, there, descending=True)
+    nearest = top_of(x, there).abs()  # 0 if level
+    reach = 1 + lam * x.shape[-1] + 1e-6 * nearest  # scores further away have weight 0 and no effect on others
+    values, front, order = unmasked_first((x * signs).clamp(nearest - reach, nearest + reach), there, descending=True)
     count = front.sum(-1, keepdim=True)
     ranks = torch.arange(1, x.shape[-1] + 1, device=x.device)
     priced = torch.where(front, values - lam * (count - ranks).to(x.dtype), 0.0)
     if lam > 0:
-        priced = smoothed(priced, front, find_breaks(priced.detach(), front.sum(-1), 0.0, True), 0.0)
+        breaks = find_breaks(priced.detach() - nearest, front.sum(-1), 0.0, True)
+        priced = smoothed(priced, front, breaks, 0.0)
     if not published:
         return back_in_place(project(priced, front), order)
     return project(signs * back_in_place(priced.clamp(min=0), order), there)
