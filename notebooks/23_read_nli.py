@@ -170,9 +170,11 @@ if is_ours:
     flat = table["network"].str.contains("gamma=4")
     single = in_training | table["model"].eq("recurrent") | table["network"].eq("lam=0.03") | flat
     on_gpu, more = {"softmax", "sparsemax"}, {"softmax": 6, "sparsemax": 5, "fusedmax": 5}
+    twice = flat & (table["model"].eq("sparsemax") | table["network"].str.contains("lam=0.0025"))
     seeds = table["model"].map(more).fillna(3).mask(table["network"].str.contains("warm_start=8"), 6).mask(single, 1)
+    seeds = seeds.mask(twice, 2)
     seeds = seeds.mask(table["model"].eq("hardkuma") & table["target"].eq(0.1) & table["network"].eq(""), 7)
-    assert table["seeds"].eq(seeds).all(), "one seed, three, five, six or seven"
+    assert table["seeds"].eq(seeds).all(), "one seed, two, three, five, six or seven"
     elsewhere = results[results["device"].ne("cpu")]
     assert set(elsewhere["model"]) == on_gpu and set(elsewhere["seed"]) == {5, 6}, "what was trained on a GPU"
     assert table.loc[in_training, "rate_selected"].lt(0.01).all(), "hardly any cell"
@@ -202,18 +204,19 @@ if is_ours:
 # %% [markdown]
 # What sets fusedmax back? It may be the penalty $\lambda$, or the size of the scores. By (A9) in `40_sparse_attention`,
 # fusedmax gives the same weight to all words of a row, and passes no gradient, if the scores of this row lie close
-# together, compared with $\gamma\lambda$. If this is the reason, a smaller penalty should help. We trained seed 1 with
+# together, compared with $\gamma\lambda$. If this is the reason, a smaller penalty should help. We trained models with
 # three penalties and with `gamma: 4`, which makes the weights of a sparse map more even. Without a penalty, fusedmax is
-# sparsemax.
+# sparsemax. The smallest penalty, and none, have a second seed.
 
 # %%
-flatter = results[results["network"].str.contains("gamma=4") & results["split"].eq("test") & results["seed"].eq(1)]
+flatter = results[results["network"].str.contains("gamma=4") & results["split"].eq("test")]
 flatter = flatter[flatter["metric"].isin(["accuracy", "rate_selected"])].copy()
 flatter["penalty"] = flatter["network"].str.extract(r"lam=([\d.]+)")[0].fillna("0.1").astype(float)
 flatter["penalty"] = flatter["penalty"].where(flatter["model"].eq("fusedmax"), 0.0)
-by_penalty = flatter.pivot_table(index="penalty", columns="metric", values="value")
+by_penalty = flatter.pivot_table(index="penalty", columns="metric", values="value")  # means over seeds
 if len(by_penalty):
-    display(figures.show_table(by_penalty.rename(columns=in_words).reset_index(), digits=4))
+    shown = by_penalty.assign(seeds=flatter.groupby("penalty")["seed"].nunique())
+    display(figures.show_table(shown.rename(columns=in_words).reset_index(), digits=4, columns_that_stay=["seeds"]))
 else:
     print("You see no table here, because there is no run with `gamma: 4` among these runs.")
 
@@ -223,11 +226,13 @@ if is_ours:
     behind = (of_softmax - by_penalty["accuracy"].sort_index(ascending=False)).tolist()  # from the largest penalty on
     assert by_penalty.index.tolist() == [0, 0.0025, 0.025, 0.1], "a fortieth, a quarter, and the paper's"
     assert 0.06 < behind[0] < 0.07 and 0.02 < behind[1] < 0.03, "more than six points, and more than two"
-    assert max(map(abs, behind[2:])) < 0.005, "level with softmax"
+    assert max(map(abs, behind[2:])) < 0.01, "within a point of softmax"
+    assert shown["seeds"].tolist() == [2, 2, 1, 1], "a second seed without a penalty, and with the smallest"
     assert by_penalty["rate_selected"][0.1] == 1, "no weight is 0"
     num_pairs = committed.num_texts("nli_small", "", "test")
+    first = flatter.query("seed == 1 and metric == 'accuracy'").set_index("penalty")["value"]
     for less, more in ((0.025, 0.1), (0.0025, 0.025)):
-        gain = statistics.share_difference(by_penalty["accuracy"][less], by_penalty["accuracy"][more], num_pairs)
+        gain = statistics.share_difference(first[less], first[more], num_pairs)
         assert gain.low > 0, "more than chance"
     without, with_it = sparse["accuracy"].tolist(), fused["accuracy"].tolist()
     apart = statistics.welch_test(without, with_it)
@@ -236,8 +241,8 @@ if is_ours:
 # %% [markdown]
 # With `gamma: 4` it is the penalty. With the paper's penalty of 0.1 every cell is open, and the model is more than six
 # points behind softmax. With a quarter of this penalty, $\gamma\lambda$ is as large as with the usual settings, and the
-# model is more than two points behind. With a fortieth, and without a penalty, it is level with softmax. (Each row is
-# one seed. Over the test pairs, each of the two gains is more than chance.) So the scores of these models lie too close
+# model is more than two points behind. With a fortieth, and without a penalty, it is within a point of softmax. (Over
+# the test pairs, each of the two gains of seed 1 is more than chance.) So the scores of these models lie too close
 # together for the paper's penalty. Those of our models of translation and of e-mails lie too far apart for the paper's
 # penalties (`25_read_seq2seq`, section 3).
 #

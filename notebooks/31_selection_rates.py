@@ -480,13 +480,13 @@ if authors_on:
     display(export_committed.figure(fig, "collapse", pd.concat(authors_on.values())["run"]))
 
 # %% [markdown]
-# Why is nothing selected at first? Our explanation is a guess, which we have not tested. In the first epoch the
-# predictor has learned nothing yet, and each word that it reads adds noise to its output. So the probabilities of all
-# gates fall below 1/2 together. A fifth to two fifths of the words are then drawn on average, but none has a
-# probability above the threshold, so none is selected. The predictor still learns, because in training it reads the
-# words that are drawn. Later, the probabilities of some words may rise above 1/2, if these words improve the prediction
-# by more than the noise of the estimate. With the IMDb vectors this happens after some epochs, and also if we divide
-# these vectors by three. With the shorter vectors of GloVe it does not happen at all.
+# Why is nothing selected at first in these runs? Our explanation is a guess, which we have not tested. In the first
+# epoch the predictor has learned nothing yet, and each word that it reads adds noise to its output. So the
+# probabilities of all gates fall below 1/2 together. A fifth to two fifths of the words are then drawn on average, but
+# none has a probability above the threshold, so none is selected. The predictor still learns, because in training it
+# reads the words that are drawn. Later, the probabilities of some words may rise above 1/2, if these words improve the
+# prediction by more than the noise of the estimate. With the IMDb vectors this happens after some epochs, and also if
+# we divide these vectors by three. With the shorter vectors of GloVe it does not happen at all.
 #
 # ### How much do the seeds of this recipe differ?
 #
@@ -514,23 +514,29 @@ if len(five) > 1 and len(held_40) > 1:
 if len(five) == 5 and len(held_40) == 10:
     assert of_seeds["rate_selected"].min() < 0.25 and of_seeds["rate_selected"].max() == 1, "a fifth of the text to all"
     assert np.ptp(accuracies) > 0.05, "more than five points apart"
+    at_first = history[history["run"].isin(by_the_recipe["IMDb, 300"]["run"]) & history["epoch"].eq(1)]
+    assert at_first["dev_rate_selected"].lt(0.01).sum() == 4 and at_first["dev_rate_selected"].between(0.15, 0.17).any()
     assert low < 0.4222 < high and low < held_40.mean(), "the published number may be one more seed"
     assert lead.low < 0 < 0.0362 < lead.high, "the published lead is inside the interval"
     own = committed_runs("ours", **(committed.parameters_of("sst/bernoulli.yaml") |
                                     {"model": "bernoulli", "sparsity": 0.02, "vectors": "imdb.w2v.300d"}))  # fmt: skip
     own = own.query("split == 'test' and metric == 'accuracy'")["value"]
     assert len(own) == 3 and np.ptp(own) < 0.005, "the seeds of our estimator differ by less than half a point"
-twice = committed_runs("twice the price", **(recipe | vectors_of["IMDb, 300"] | {"sparsity": 0.02}))
-twice = twice.query("split == 'test' and metric == 'rate_selected'")["value"]
-assert len(twice) != 1 or twice.item() < 0.01, "with twice the price, nothing is selected"
+dearer = {price: committed_runs(f"price {price}", **(recipe | vectors_of["IMDb, 300"] | {"sparsity": price}))
+          for price in (0.015, 0.02)}  # fmt: skip
+dearer = {price: part.query("split == 'test' and metric == 'rate_selected'")["value"] for price, part in dearer.items()}
+if all(len(part) == 1 for part in dearer.values()):
+    assert 0.15 < dearer[0.015].item() < 0.25 and dearer[0.02].item() < 0.01, "a fifth, and nothing"
 
 # %% [markdown]
 # You see that with one price the seeds end at a fifth of the text to all of it, and that their accuracies are more than
-# five points apart. (Three seeds of our own estimator, with a price of 0.02, differ by less than half a point.) The
-# price does not hold the rate either: with twice this price, the one run that we made selects nothing. So the published
-# 42.2 % may well be one more seed of this recipe, and the published lead of HardKuma, 3.6 points, is inside the
-# interval that we find. This is why we say that the paper's comparison of one run of each model depends on the
-# estimator. On average, the lead over this recipe is no more than chance here.
+# five points apart. (Three seeds of our own estimator, with a price of 0.02, differ by less than half a point.) After
+# the first epoch, four of the five seeds of the recipe select hardly a word, as above, and seed 4 selects a sixth. We
+# made one run each with larger prices, and there the rate falls from a fifth to nothing between 0.015 and 0.02. So the
+# price does not hold the rate. The published 42.2 % may well be one more seed of this recipe, and the published lead of
+# HardKuma, 3.6 points, is inside the interval that we find. On average, our lead over this recipe is no more than
+# chance. This is why we say that the lead in the paper, which compares one run of each model, may be due to the noise
+# of the estimator.
 #
 # ### Less noise alone is not enough
 #

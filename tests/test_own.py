@@ -306,6 +306,21 @@ def test_classes_and_scores_are_told_from_the_column_and_the_head_overrides(tmp_
             assert sorted(values) == pytest.approx(sorted(map(float, labels)))
 
 
+@pytest.mark.parametrize(
+    ("labels", "is_asked"),
+    [
+        ([7000 + i for i in range(60)], True),
+        ([7000 + i for i in range(59)] + [7000], False),
+        ([7000 + i / 2 for i in range(60)], False),
+        ([7000 + i for i in range(30)], False),
+    ],
+)
+def test_a_column_of_different_whole_numbers_may_be_the_wrong_one(tmp_path, labels, is_asked):
+    rows = [{"text": f"text {i}", "label": label} for i, label in enumerate(labels)]
+    read = read_own(settings(write_table(tmp_path / "r.csv", rows)))
+    assert ("no two are equal, as if they were numbers of rows: is this the column" in read.notes[0]) == is_asked
+
+
 # --- rows without a text or a label
 
 

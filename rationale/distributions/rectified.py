@@ -55,7 +55,8 @@ class StretchedRectified(Distribution):
     `mean` is E[H], `conditional_mean` is E[H | 0 < H < 1], and `base_mean` is the mean of the base. The mean, variance
     and entropy of a HardKuma have a relative error of at most 1e-10 in float64 for a, b in [1e-3, 1e3]. On a half-open
     support the density may have a pole, and then the mean has an absolute error of up to 1e-7. The relative error of
-    the variance is then up to 1e-3 where the variance is not tiny.
+    the variance is then up to 1e-3 where the variance is not tiny. As in torch, what is computed once is kept. So after
+    the parameters were changed in place, or for a second backward pass, make the distribution anew.
     """
 
     arg_constraints = {}

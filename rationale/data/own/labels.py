@@ -12,6 +12,7 @@ from rationale.errors import BadInput, counted, cut, excerpt
 FEWEST_OTHERS = 20  # scores from which one can be called far
 MOST_FAR = 0.05  # of the scores that may be far from all others
 SQUEEZED = 0.1  # of the scale: what far scores leave to all others
+FEWEST_NUMBERED = 50  # texts, from which on whole scores that are all different may be numbers of rows
 MOST_NUMBERS = 10  # a column with more different whole numbers than this holds scores
 STAND_IN = re.compile(r"|nan|n/?a|null|none|-|\?", re.IGNORECASE)  # what people write where a cell is empty
 
@@ -104,6 +105,9 @@ def _scores(cells: Sequence[str], numbers: dict[str, Any], told: str, where: Whe
     scaled = {text: ((number - low) / (high - low),) for text, number in numbers.items()}
     note = f"{told} holds scores, from {low:g} to {high:g} (give head=classes to read them as classes)"
     note += "; errors (mse) are those of scores that are scaled to [0, 1]"
+    are_whole = all(number.is_integer() for number in numbers.values())
+    if are_whole and len(numbers) == len(cells) >= FEWEST_NUMBERED:
+        note += "; no two are equal, as if they were numbers of rows: is this the column of the labels?"
     values = [numbers[text] for text in cells]
     return Labels([scaled[text] for text in cells], None, (low, high), note, _note_of_far(cells, values, told, where))
 
