@@ -87,3 +87,9 @@ def test_the_divergence_of_two_gates_is_finite_where_a_probability_rounds_to_1(o
             kept, target = (1 / (1 + mp.exp(-mp.mpf(one))) for one in (own, other))
             expected.append(float(kept * mp.log(kept / target) + (1 - kept) * mp.log((1 - kept) / (1 - target))))
     assert_close(kl_divergence(p, q), expected, rtol=1e-5, what="KL(p || q)")
+
+
+def test_the_divergence_of_given_probabilities_is_infinite_where_q_lacks_a_mass_of_p_and_0_where_they_are_equal():
+    p, q = torch.tensor([1.0, 0.0, 1.0, 0.0, 0.5, 0.5]), torch.tensor([0.0, 1.0, 1.0, 0.0, 0.0, 0.5])
+    found = kl_divergence(Bernoulli(probs=p), Bernoulli(probs=q))
+    assert found.tolist() == [math.inf, math.inf, 0, 0, math.inf, 0]

@@ -79,14 +79,6 @@ def _kl_binary_concrete(p, q):
     return -p.entropy() - average_over_quantiles(weight, q._log_prob_at_quantiles_of(p, log_s))
 
 
-@register_kl(Bernoulli, Bernoulli)
-def _kl_bernoulli(p, q):
-    """P(Z = 0) [ln p_0 - ln q_0] + P(Z = 1) [ln p_1 - ln q_1], from logits: torch has inf where q rounds to 0 or 1."""
-    own, other = p.logits.double(), q.logits.double()
-    shut = (-own).sigmoid() * (log_sigmoid(-own) - log_sigmoid(-other))
-    return (shut + own.sigmoid() * (log_sigmoid(own) - log_sigmoid(other))).to(p.logits.dtype)
-
-
 @register_kl(Kumaraswamy, Uniform)
 @register_kl(BinaryConcrete, Uniform)
 @_kl_in_float64
@@ -206,4 +198,16 @@ def _kl_bernoulli_rectified(p, q):
         nothing = mass == 0
         log_ratio = torch.where(nothing, 0.0, torch.where(nothing, 0.0, log_mass) - log_other)
         total = total + mass * log_ratio
+    return total
+
+
+@register_kl(Bernoulli, Bernoulli)
+def _kl_bernoulli(p, q):
+    """The same sum over the two masses; torch's is inf where the probability of a logit rounds to 0 or 1.
+
+    It is inf where a probability of 0 or 1 was given to q, and p has the other mass.
+    """
+    total = _kl_bernoulli_rectified(p, q)
+    if q._param is vars(q).get("probs"):
+        total = torch.where(((q.probs == 0) & (p.probs > 0)) | ((q.probs == 1) & (p.probs < 1)), math.inf, total)
     return total

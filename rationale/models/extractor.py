@@ -140,8 +140,8 @@ def compact(values: Tensor, keep: Tensor) -> tuple[Tensor, Tensor]:
     """
     counts = keep.sum(1)  # [B]
     size = keep.shape[1]
-    if not torch.compiler.is_compiling() and size:
-        size = max(int(counts.max()) if len(counts) else 0, 1)
+    if not torch.compiler.is_compiling():
+        size = min(size, max(int(counts.max()) if len(counts) else 0, 1))
     order = torch.argsort(keep, dim=1, descending=True, stable=True)[:, :size]  # [B, S]
     mask = torch.arange(size, device=keep.device) < counts.unsqueeze(1)
     return values.gather(1, order.unsqueeze(-1).expand(-1, -1, values.shape[-1])), mask

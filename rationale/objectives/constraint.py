@@ -220,11 +220,10 @@ class Constraint(nn.Module):
             ("largest", largest, largest > 0, "> 0"),
             ("smallest", smallest, smallest <= largest, f"are numbers up to largest, {largest}"),
             ("multiplier", multiplier, math.isfinite(multiplier), "are finite numbers"),
+            ("multiplier", multiplier, smallest <= multiplier <= largest, f"is a start from {smallest} to {largest}"),
         ):
             if not is_accepted:
                 raise ValueError(f"{name}: got {value}, accepted {accepted}")
-        if not smallest <= multiplier <= largest:
-            raise ValueError(f"multiplier: got {multiplier}, accepted is a start from {smallest} to {largest}")
         if dynamics == "authors" and not multiplier > 0:
             raise ValueError(f"multiplier: got {multiplier}, accepted is a start > 0 for dynamics 'authors'")
         if per_text and dynamics == "authors":

@@ -94,10 +94,10 @@ def read_labels(cells: Sequence[str], column: str, head: str, where: Where) -> L
         raise BadInput(
             f"{where(0)}every text has the same label, {excerpt(cells[0])} in {told}; at least two are needed"
         )
-    return _scores(cells, numbers, told, where) if as_scores else _classes(cells, counts, numbers, told, where)
+    return _scores(cells, numbers, whole, told, where) if as_scores else _classes(cells, counts, numbers, told, where)
 
 
-def _scores(cells: Sequence[str], numbers: dict[str, Any], told: str, where: Where) -> Labels:
+def _scores(cells: Sequence[str], numbers: dict[str, Any], whole: bool, told: str, where: Where) -> Labels:
     low, high = min(numbers.values()), max(numbers.values())
     if not math.isfinite(high - low):
         apart = f"the scores in {told}, from {low:g} to {high:g}, are too far apart"
@@ -105,8 +105,7 @@ def _scores(cells: Sequence[str], numbers: dict[str, Any], told: str, where: Whe
     scaled = {text: ((number - low) / (high - low),) for text, number in numbers.items()}
     note = f"{told} holds scores, from {low:g} to {high:g} (give head=classes to read them as classes)"
     note += "; errors (mse) are those of scores that are scaled to [0, 1]"
-    are_whole = all(number.is_integer() for number in numbers.values())
-    if are_whole and len(numbers) == len(cells) >= FEWEST_NUMBERED:
+    if whole and len(numbers) == len(cells) >= FEWEST_NUMBERED:
         note += "; no two are equal, as if they were numbers of rows: is this the column of the labels?"
     values = [numbers[text] for text in cells]
     return Labels([scaled[text] for text in cells], None, (low, high), note, _note_of_far(cells, values, told, where))
