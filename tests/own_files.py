@@ -165,6 +165,12 @@ BAD_FILES: dict[str, tuple[Write, dict, list[str]]] = {
     "a NUL character": (lambda d: write_table(d / "r.csv", changed(2, text="a\0b")), {}, ["row 4: a NUL character"]),
     "a quote that is never closed": (lambda d: _bytes(d / "r.csv", (_CSV + '"a text,pos\n').encode()), {},
                                      ["r.csv, row 42: a quote is never closed", "in double quotes"]),
+    "a quote in the header that is never closed": (
+        lambda d: _bytes(d / "r.csv", b'text,"label\n' + _CSV.encode()), {},
+        ["r.csv, row 1: a quote is never closed", "in double quotes"]),
+    "a quote in the header that is never closed, above long texts": (
+        lambda d: _bytes(d / "r.csv", b'text,"label\n' + b"a long text,pos\n" * 90 + b"word " * 30_000), {},
+        ["r.csv, row 1: a quote is never closed", "in double quotes"]),
     "a comma too many": (lambda d: _bytes(d / "r.csv", (_CSV + "warm, funny,pos\n").encode()), {},
                          ["r.csv, row 42: 3 fields, but the header has 2", "double quotes"]),
     "a split without a class": (

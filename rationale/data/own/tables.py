@@ -153,16 +153,19 @@ def _csv(path: Path) -> Table:
         accepted = "lines that end with a line feed"
         raise BadInput(f"{place}, row 1: a carriage return in the column names; accepted: {accepted}")
     lines = [line + "\n" for line in beginning]  # a name in quotes may have several
+    csv.field_size_limit(LONGEST_FIELD)
     headers = [next(csv.reader(lines, delimiter=sign), []) for sign in DELIMITERS[kind]]
     header = max(headers, key=len)  # the first of equal ones
     delimiter = DELIMITERS[kind][headers.index(header)]
+    if kind == ".csv":
+        next(_fields(lines, place, delimiter, True))  # refuses a quote that is never closed
     columns = [name.strip() for name in header]
     _refuse_repeated(columns, f"{place}, row 1")
 
     def read(wanted: Sequence[str]) -> Iterator[Row]:
         chosen = [columns.index(name) for name in wanted]
         quoted = kind != ".tsv" or _is_quoted(path, delimiter)
-        for number, row in _fields(path, place, delimiter, quoted):
+        for number, row in _fields(_lines(path), place, delimiter, quoted):
             if number == 1 or not row:  # the header, or an empty line
                 continue
             if len(row) != len(columns):
@@ -182,10 +185,15 @@ def _refuse_repeated(columns: list[str], place: str) -> None:
         raise BadInput(f"{place}: the column {excerpt(twice)} stands twice; accepted: each name once")
 
 
-def _fields(path: Path, place: str, delimiter: str, quoted: bool) -> Iterator[tuple[int, list[str]]]:
+def _lines(path: Path) -> Iterator[str]:
+    """The lines of a file with their ends, as `csv` reads them."""
+    return (line + "\n" for line in read_lines(path))
+
+
+def _fields(lines: Iterable[str], place: str, delimiter: str, quoted: bool) -> Iterator[tuple[int, list[str]]]:
     """(number, fields) of every row of a CSV file; a row may have several lines."""
     csv.field_size_limit(LONGEST_FIELD)
-    lines, number = (line + "\n" for line in read_lines(path)), 0
+    number = 0
     reader = csv.reader(
         lines, delimiter=delimiter, quoting=csv.QUOTE_MINIMAL if quoted else csv.QUOTE_NONE, strict=quoted
     )
@@ -209,10 +217,10 @@ def _is_quoted(path: Path, delimiter: str) -> bool:
     so if all rows have that width without quotes, too, there must not be more of them.
     """
     try:
-        widths = Counter(len(row) for _, row in _fields(path, "", delimiter, True) if row)
+        widths = Counter(len(row) for _, row in _fields(_lines(path), "", delimiter, True) if row)
     except BadInput:
         return False
-    plain = Counter(len(row) for _, row in _fields(path, "", delimiter, False) if row)
+    plain = Counter(len(row) for _, row in _fields(_lines(path), "", delimiter, False) if row)
     return len(widths) == 1 and (widths.keys() != plain.keys() or widths == plain)
 
 
