@@ -183,6 +183,15 @@ BAD_FILES: dict[str, tuple[Write, dict, list[str]]] = {
                                ["no train file in this folder, which holds dev.csv, test.csv"]),
     "two dev files": (lambda d: _three(d, train=reviews(), dev=reviews(), validation=reviews()), {},
                       ["dev.csv and validation.csv are both the dev split"]),
+    "a train file and the packed file from which it came": (
+        lambda d: _bytes(_three(d, train=reviews()) / "train.csv.gz", gzip.compress(_CSV.encode())).parent, {},
+        ["train.csv and train.csv.gz are both the train split"]),
+    "a train file and a copy of it": (
+        lambda d: write_table(_three(d, train=reviews()) / "train.old.csv", reviews()).parent, {},
+        ["train.csv and train.old.csv are both the train split"]),
+    "a part of a file that is missing": (
+        lambda d: _three(d, **{f"train-0000{i}-of-00003": reviews() for i in (0, 2)}), {},
+        ["train-00000-of-00003.csv: 2 files of 3 parts in this folder; accepted: all parts, each once"]),
     "a line that is no JSON": (lambda d: _bytes(d / "r.jsonl", b'{"text": "a", "label": 1}\n{"text": \n'), {},
                                ["r.jsonl, line 2", "is not JSON"]),
     "a line that is no object": (lambda d: _bytes(d / "r.jsonl", b'{"text": "a", "label": 1}\n[1, 2]\n'), {},

@@ -778,6 +778,15 @@ def test_what_may_not_be_read_is_one_line_with_its_reason(folder_for_all, monkey
                 read_own(settings(corpus))
 
 
+@pytest.mark.parametrize("first", [0, 1])
+def test_a_split_may_be_in_numbered_files(tmp_path, first):
+    for i in range(2):
+        write_table(tmp_path / f"train-{first + i:05}-of-00002.csv", reviews()[20 * i : 20 * (i + 1)])
+    write_table(tmp_path / "test.csv", [row | {"text": f"new {row['text']}"} for row in reviews(4)])
+    own = read_own(settings(tmp_path))
+    assert len(own.splits["train"]) + len(own.splits["dev"]) == 40 and len(own.splits["test"]) == 4
+
+
 def test_the_files_of_splits_may_be_named_in_capitals(tmp_path):
     write_table(tmp_path / "Train.CSV", reviews(50)[:40])
     write_table(tmp_path / "TEST.csv", reviews(50)[40:])

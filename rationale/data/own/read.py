@@ -259,13 +259,37 @@ def _tables(p: Any) -> tuple[list[tuple[str, Table]], list[str]]:
     pairs = []
     for split, names in by_split.items():
         paths = [path for name in names for path in files[name]]
-        if len(names) > 1 or len({(path.name.split(".")[0].split("-")[0], kind_of(path)) for path in paths}) > 1:
+        if len(names) > 1 or not _are_parts(paths):
             two = " and ".join(path.name for path in paths[:2]) or " and ".join(names)
             raise BadInput(f"{_place(p)}: {two} are both the {split} split; accepted: one of them")
+        _require_all_parts(paths)
         pairs += [(split, table) for table in ([tables[name] for name in names] if tables else map(open_table, paths))]
     if not tables:
         require_documents(place, pairs[0][1].columns)
     return pairs, notes
+
+
+def _number_of(path: Path) -> tuple[int, int] | None:
+    """The number of a part of a file, and how many parts there are: (0, 2) of `train-00000-of-00002.csv`."""
+    found = re.search(r"-(\d+)-of-(\d+)$", path.name.split(".")[0])
+    return (int(found[1]), int(found[2])) if found else None
+
+
+def _are_parts(paths: Sequence[Path]) -> bool:
+    """Whether the files of a split are one file, or different parts of one."""
+    kinds = {(path.name.split(".")[0].split("-")[0], kind_of(path)) for path in paths}
+    numbers = list(map(_number_of, paths))
+    return len(paths) <= 1 or (len(kinds) == 1 and None not in numbers and len(set(numbers)) == len(paths))
+
+
+def _require_all_parts(paths: Sequence[Path]) -> None:
+    """Refuse numbered parts of a file, counted from 0 or from 1, of which one is missing."""
+    numbers = sorted(number for path in paths if (number := _number_of(path)))
+    if numbers:
+        count, first = numbers[0][1], min(1, numbers[0][0])
+        if numbers != [(i, count) for i in range(first, first + count)]:
+            there = f"{counted(len(paths), 'file')} of {count:,} parts"
+            raise BadInput(f"{shown(paths[0])}: {there} in this folder; accepted: all parts, each once")
 
 
 def texts_as_written(p: Any, own: OwnTexts, split: str, count: int) -> list[str]:
