@@ -32,7 +32,7 @@ from rationale.data.corpora import (
 )
 from rationale.data.pairs import build_pair_vocabulary
 from rationale.data.read import read_extraction
-from rationale.data.targets import build_text_vocabularies
+from rationale.data.targets import END, build_text_vocabularies
 from rationale.errors import BadInput
 from rationale.training.settings import ReviewSettings
 
@@ -870,6 +870,12 @@ def test_a_count_that_leaves_no_word_is_refused_with_the_largest_that_does(tmp_p
     refused(
         lambda: build_text_vocabularies(train, 10**9), "min_count: 1000000000 leaves no word", "accepted: at most 1"
     )
+
+
+def test_the_end_of_a_target_is_known_even_if_there_are_fewer_texts_than_a_word_has_to_occur():
+    train = [Example(("a", "a", "a"), 0, second=("x", "x", "y", END)), Example(("b",), 0, second=("x", END))]
+    sources, targets = build_text_vocabularies(train, 3)
+    assert sources.words == ["<unk>", "<pad>", "a"] and targets.words == ["<unk>", "<pad>", END, "x"]
 
 
 def test_vectors_without_any_word_of_the_pairs_are_refused(tmp_path):

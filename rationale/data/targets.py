@@ -27,7 +27,9 @@ class Targets(NamedTuple):
 
 
 def build_text_vocabularies(train: Sequence[Example], min_count: int = 2) -> tuple[Vocabulary, Vocabulary]:
-    """Vocabularies of the sources and of the targets (with `END`): words that occur at least `min_count` times.
+    """Vocabularies of the sources and of the targets: words that occur at least `min_count` times.
+
+    That of the targets also has `END`, however few the texts are, as a model could not end a target otherwise.
 
     Raises
     ------
@@ -39,5 +41,5 @@ def build_text_vocabularies(train: Sequence[Example], min_count: int = 2) -> tup
     often = min(max((n for word, n in count.items() if word != END), default=0) for count in counts)
     if min_count > often:
         raise BadInput(f"min_count: {min_count} leaves no word on one side of the texts; accepted: at most {often}")
-    sources, targets = (Vocabulary(sorted(w for w, n in count.items() if n >= min_count)) for count in counts)
-    return sources, targets
+    sources, targets = ({word for word, n in count.items() if n >= min_count} for count in counts)
+    return Vocabulary(sorted(sources)), Vocabulary(sorted(targets | {END}))
