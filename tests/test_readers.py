@@ -830,6 +830,12 @@ def test_mails_have_a_body_and_the_senders_and_the_annotators_subjects(tmp_path)
         aeslc.read_mails(tmp_path)
 
 
+def test_a_subject_of_a_mail_that_is_empty_is_not_the_mark_of_the_next_one():
+    assert aeslc.parse_mail("Hi Ann\n@subject\nhello\n@ann0\n@ann1\nto ann\n")[1] == [["hello"], ["to", "ann"]]
+    with pytest.raises(BadInput, match="a.subject: no body or no subject"):
+        aeslc.parse_mail("Hi Ann\n@subject\n@ann0\nto ann\n", "a.subject")
+
+
 def headlines(folder: Path) -> Path:
     for number, (source, targets) in enumerate((sumdata.TRAIN, sumdata.DEV, gigaword.TEST, duc2004.TEST)):
         for i, name in enumerate((source, *targets)):

@@ -58,7 +58,7 @@ def parse_mail(text: str, where: str = "", max_tokens: int = 120) -> tuple[list[
     BadInput
         The mail, named by `where`, has no body or no subject.
     """
-    body, *parts = re.split(r"\n@(?:subject|ann\d+)[ \t\r]*\n", f"\n{text}")  # other lines may begin with @ too
+    body, *parts = re.split(r"\n@(?:subject|ann\d+)[ \t\r]*(?=\n)", f"\n{text}")  # other lines may begin with @ too
     subjects = [split_words(part) for part in parts]
     words = split_words(body, max_tokens)
     if not words or not subjects or not subjects[0]:
