@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from fractions import Fraction
 from types import SimpleNamespace
 
 import pytest
@@ -235,6 +236,13 @@ def test_guidance_is_the_mean_cross_entropy_of_the_words_that_are_spoken_of():
     assert guidance(p.log(), (1 - p).log(), guide).item() == pytest.approx(expected, rel=1e-5)
     silent = guidance(p.log(), torch.full_like(p, -math.inf), torch.full_like(guide, -1))
     assert silent.item() == 0
+
+
+@pytest.mark.parametrize("share", ["0.07", "0.14", "0.55", "0.3", "0.005", "1e-12"])
+def test_the_share_of_texts_that_guide_is_rounded_up_as_a_decimal_number(share):
+    batches = Batches([Example(("a",), 0, (True,))] * 100, Vocabulary(["a"]), 100, guided=float(share))
+    (batch,) = batches.epoch(1)
+    assert int((batch.guide >= 0).sum()) == math.ceil(Fraction(share) * 100)
 
 
 @pytest.mark.parametrize("share", [0.25, 1.0])

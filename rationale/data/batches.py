@@ -431,7 +431,8 @@ def _guide(examples: Sequence[Example], share: float, seed: int) -> Tensor:
     if not annotated:
         raise BadInput("guidance: no training text has a gold rationale; accepted: 0, or texts with gold words")
     order = torch.randperm(len(annotated), generator=torch.Generator().manual_seed(seed))
-    guided = {annotated[k] for k in order[: math.ceil(share * len(annotated))].tolist()}
+    number = max(1, math.ceil(round(share * len(annotated), 9)))  # 0.07 * 100 is a little more than 7
+    guided = {annotated[k] for k in order[:number].tolist()}
     flags: list[int] = []
     for i, example in enumerate(examples):
         flags += map(int, example.rationale or ()) if i in guided else [-1] * len(example.tokens)
