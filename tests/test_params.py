@@ -252,6 +252,8 @@ TOGETHER_IN_NOTEBOOKS = [
     ("14_train_probes", ["methods=[attention]"], "methods: attention is not accepted with corpus toy, it needs"),
     ("14_train_probes", ["corpus=sst", "reader=gru", "methods=[attention]"], "it needs a transformer"),
     ("14_train_probes", ["corpus=sst", "methods=[erasure]"], "it needs texts of few positions"),
+    ("14_train_probes", ["reader=gru"], "reader: gru is not accepted with corpus toy; give transformer"),
+    ("14_train_probes", ["corpus=xquad", "reader=gru", "methods=[states]"], "reader: gru is not accepted with corpus"),
     (
         "14_train_probes",
         ["methods=[]"],

@@ -43,6 +43,8 @@ class ProbingSettings(
         corpus = find_corpus(self.corpus)
         yield Refusal(not self.methods, "methods", "as nothing would be attributed", f"some of {', '.join(METHODS)}")
         words = not corpus.alphabet  # texts of symbols have a model of their own
+        other = self.reader == "gru" and (corpus.spans or not words)
+        yield Refusal(other, "reader", f"with corpus {self.corpus}", "transformer", meaningless=True)
         yield Refusal(
             self.bfloat16 and (not words or self.reader == "gru"),
             "bfloat16",
