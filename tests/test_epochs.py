@@ -83,6 +83,15 @@ def test_a_run_that_is_continued_has_every_epoch_once(run, tmp_path):
     assert saved(tmp_path / "run") == saved(folder)
 
 
+def test_a_run_that_begins_anew_in_the_same_folder_has_no_epoch_of_the_one_before(tmp_path):
+    watched_run(tmp_path / "run", epochs=3)
+    watched_run(tmp_path / "run", epochs=2, learning_rate=1e-2)
+    assert list(saved(tmp_path / "run")["epochs"]) == ["1", "2"]
+    assert [row["epoch"] for row in explore_training(tmp_path / "run").epochs] == [1, 2]
+    watched_run(tmp_path / "other", epochs=2, learning_rate=1e-2)
+    assert saved(tmp_path / "run") == saved(tmp_path / "other")
+
+
 def test_a_damaged_file_of_epochs_costs_no_training(tmp_path):
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / EPOCHS_FILE).write_text('{"epochs": [1')

@@ -24,7 +24,8 @@ class EpochRecorder:
     The file has `target`, the share of words to select, or null; `texts`, a list of {tokens, gold, title}; and
     `epochs`, {epoch: {open, z, answers}}, where `open` has the probability that a gate is not 0 and `z` its value at
     test time, a list per text. Of HardKuma gates, an epoch also has the shapes `a` and `b`, and the support `left` and
-    `right`. A run that is continued keeps the epochs that the file has.
+    `right`. A run that is continued keeps the epochs that the file has; one that begins anew in the
+    same folder keeps none of them.
 
     Parameters
     ----------
@@ -62,7 +63,9 @@ class EpochRecorder:
                 gates["answers"][row] = ", ".join(f"{value:.3g}" for value in answers[i].double().reshape(-1).tolist())
         if "left" not in gates:  # gates without shapes, or none
             del gates["a"], gates["b"]
-        self.saved["epochs"][str(epoch)] = gates
+        before = {str(number) for number in range(1, epoch)}  # a later one is of a training that was not continued
+        kept = {number: saved for number, saved in self.saved["epochs"].items() if number in before}
+        self.saved["epochs"] = kept | {str(epoch): gates}
         write_text(self.file, json.dumps(self.saved))
 
 
