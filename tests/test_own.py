@@ -764,6 +764,14 @@ def test_two_settings_that_name_one_column_stop_before_any_work(cls, columns, me
         cls.checked({"corpus": "reviews.csv"} | columns)
 
 
+@pytest.mark.parametrize("cls, name", [(OwnTextSettings, "text"), (OwnTextSettings, "label"),
+                                       (AlignmentSettings, "text"), (AlignmentSettings, "second")])  # fmt: skip
+def test_a_column_with_an_empty_name_is_one_that_the_file_has_not(tmp_path, cls, name):
+    path = write_table(tmp_path / "r.csv", [row | {"second": "so it is"} for row in reviews()])
+    with pytest.raises(BadInput, match=rf"r.csv: no column ''; its columns are text, label, second; give {name}= one"):
+        read_own(cls.checked({"corpus": str(path), name: ""}))
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="this system has other permissions")
 def test_what_may_not_be_read_is_one_line_with_its_reason(folder_for_all, monkeypatch):  # noqa: F811
     path = write_table(folder_for_all / "r.csv", reviews())

@@ -220,8 +220,8 @@ def _place(p: Any) -> str:
 
 def _columns(p: Any) -> dict[str, str]:
     """The columns that are read, by the settings that name them."""
-    names = {name: vars(p).get(name, "") for name in ("text", "label", "rationale", "second")}
-    return {name: column for name, column in names.items() if column or name in ("text", "label")}
+    names = {name: vars(p)[name] for name in ("text", "label", "rationale", "second") if name in vars(p)}
+    return {name: column for name, column in names.items() if column or name != "rationale"}
 
 
 def _tables(p: Any) -> tuple[list[tuple[str, Table]], list[str]]:

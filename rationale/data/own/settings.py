@@ -45,7 +45,8 @@ class RationaleFileSettings(TextFileSettings):
     def refused(self) -> Iterable[Refusal]:
         """A column is named once."""
         others = f"text={self.text}, label={self.label}"
-        yield Refusal(self.rationale in (self.text, self.label), "rationale", f"with {others}", "another column")
+        twice = bool(self.rationale) and self.rationale in (self.text, self.label)  # empty: there is none
+        yield Refusal(twice, "rationale", f"with {others}", "another column")
 
 
 class PairFileSettings(TextFileSettings):
