@@ -11,7 +11,7 @@ from rationale.errors import BadInput
 from rationale.models.aligner import build_aligner
 from rationale.models.extractor import build_extractor
 from rationale.objectives.loss import build_objective
-from rationale.training.memory import BYTES, free_memory, require_memory
+from rationale.training.memory import BYTES, EVALUATED, free_memory, require_memory
 from rationale.training.settings import AlignmentSettings
 
 WORDS = Vocabulary(["a", "b"])
@@ -35,12 +35,13 @@ def test_the_largest_batch_is_that_of_the_longest_texts():
         part = pairs((3, 5), (4, 4), (9, 1), (2, 7), batch_size=2, bucketed=bucketed)
         seen = [batch.mask.numel() for epoch in range(30) for batch in part.epoch(epoch)]
         assert part.largest().positions >= max(seen)
+        assert part.largest_in_order(3, 9).positions == max(batch.mask.numel() for batch in part.in_order(3, 9))
 
 
 @pytest.mark.parametrize(
     "batches, model, message",
     [
-        (texts(9, 9, batch_size=2), "text", r"^batch_size: in dev, a batch of 2 texts of 9 words .* lower batch_size$"),
+        (texts(9, 9, batch_size=2), "text", r"^batch_size: in train, a batch of 2 texts of 9 .* lower batch_size$"),
         (texts(9, 3, batch_size=1), "text", r"a batch of 1 text of 9 words .* leave out the longest text, or cut it$"),
         (pairs((9, 8), batch_size=1), "pair", r"a batch of 1 text of 9 x 8 words needs at least"),
     ],
@@ -53,9 +54,22 @@ def test_a_batch_that_cannot_fit_is_refused_with_what_to_lower(batches, model, m
             AlignmentSettings(corpus="nli_small", model="hardkuma", selection=0.1), VECTORS, "classes", 2
         )
     needed = batches.largest().positions * built.floats_per_position * BYTES
-    require_memory(built, {"dev": batches}, free=needed)
+    require_memory(built, {"train": batches}, free=needed)
     with pytest.raises(BadInput, match=message):
-        require_memory(built, {"dev": batches}, free=needed - 1)
+        require_memory(built, {"train": batches}, free=needed - 1)
+
+
+@pytest.mark.parametrize("split", ["dev", "test"])
+def test_long_texts_that_are_only_evaluated_are_refused_only_if_that_cannot_fit(split):
+    built = build_extractor(parameters(), VECTORS, "classes", 2)
+    for lengths in ([3000] * 32, [5, 40_000, 7, 40_000]):
+        part = texts(*lengths, batch_size=32)
+        seen = max(batch.tokens.numel() for batch in part.in_order(max_batch=256))
+        assert seen < part.largest().positions, "a training step would read more at once"
+        needed = seen * built.floats_per_position * BYTES // EVALUATED
+        require_memory(built, {"train": texts(9, batch_size=1), split: part}, free=needed)
+        with pytest.raises(BadInput, match=rf"^batch_size: in {split}, .* leave out the longest text, or cut it$"):
+            require_memory(built, {split: part}, free=needed - 1)
 
 
 def test_thirty_thousand_words_by_thirty_thousand_are_refused_at_once():

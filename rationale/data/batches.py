@@ -240,9 +240,17 @@ class Batches:
             Largest product of the number of texts and the longest length, for a batch of several texts, so that long
             texts do not fill the memory.
         """
+        yield from map(self.rows, self._pieces_in_order(max_batch, max_tokens))
+
+    def largest_in_order(self, max_batch: int | None = None, max_tokens: int = 32_768) -> "BatchSize":
+        """The size of the largest batch of `in_order`, whose parameters these are."""
+        pieces = self._pieces_in_order(max_batch, max_tokens)
+        return max((BatchSize(len(rows), self._shape(rows)) for rows in pieces), key=lambda size: size.positions)
+
+    def _pieces_in_order(self, max_batch: int | None, max_tokens: int) -> Sequence[Tensor]:
+        """The numbers of the examples of each batch of `in_order`."""
         order = torch.argsort(self.order_by, stable=True)
-        sizes = sizes_within(self.lengths[order].tolist(), max_batch or self.batch_size, max_tokens)
-        yield from self._cut(order, sizes)
+        return order.split(sizes_within(self.lengths[order].tolist(), max_batch or self.batch_size, max_tokens))
 
     def largest(self) -> "BatchSize":
         """The size of the largest batch that an epoch of training can have."""

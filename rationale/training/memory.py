@@ -1,7 +1,8 @@
 """Refuse a run whose largest batch cannot fit into memory, before anything is computed.
 
 The estimate is a lower bound: the numbers that a training step keeps for its backward pass, at the least, per position
-of a batch (`floats_per_position` of the model). So a run is refused only if it could not succeed.
+of a batch (`floats_per_position` of the model). So a run is refused only if it could not succeed. The other splits are
+only evaluated: their batches are cut so that long texts do not stand in one, and nothing is kept for a backward pass.
 """
 
 from pathlib import Path
@@ -15,10 +16,12 @@ from rationale.models.protocol import RationaleModel
 
 BYTES = 4  # per number, in float32
 GIB = 2**30
+EVALUATED = 12  # an evaluation holds at least one of so many of these numbers at once; measured were 0.4 to 1.7 of all
+TEXTS = 256  # of a batch of an evaluation, at most
 
 
 def require_memory(model: RationaleModel[Any], batches: dict[str, Batches], free: int | None = None) -> None:
-    """Check that the largest batch of each split fits into memory.
+    """Check that the largest batch of each split fits into memory: of train in a training step, of others evaluated.
 
     Parameters
     ----------
@@ -35,13 +38,14 @@ def require_memory(model: RationaleModel[Any], batches: dict[str, Batches], free
     """
     for split, part in batches.items():
         free_here = free_memory(part.device) if free is None else free
-        largest = part.largest()
-        needed = largest.positions * model.floats_per_position * BYTES
+        largest = part.largest() if split == "train" else part.largest_in_order(max_batch=TEXTS)
+        needed = largest.positions * model.floats_per_position * BYTES // (1 if split == "train" else EVALUATED)
         if free_here is not None and needed > free_here:
             texts = "1 text" if largest.texts == 1 else f"{largest.texts} texts"
             words = " x ".join(f"{length:,}" for length in largest.shape)
             size = f"a batch of {texts} of {words} words needs at least {needed / GIB:,.1f} GiB"
-            lower = "lower batch_size" if largest.texts > 1 else "leave out the longest text, or cut it"
+            is_smaller = split == "train" and largest.texts > 1
+            lower = "lower batch_size" if is_smaller else "leave out the longest text, or cut it"
             raise BadInput(f"batch_size: in {split}, {size}, and {free_here / GIB:,.1f} GiB are free; {lower}")
 
 
