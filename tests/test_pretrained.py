@@ -18,6 +18,8 @@ from rationale.explain import FrozenModel, ProbeObjective
 from rationale.models import transformers as transformer_module
 from rationale.runs import notebook_path
 from rationale.runs.cells import notebook_settings
+from rationale.training import probing
+from rationale.training.settings import ProbingSettings
 
 transformers = pytest.importorskip("transformers")
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "fun", "##ny", "film", "(", ")", "dull", "."]
@@ -54,6 +56,15 @@ def batch_of(folder, texts=TEXTS):
     _, tokenizer = models.load_encoder(folder)
     pieces = word_pieces.to_pieces(texts, tokenizer)
     return Batches(pieces, word_pieces.WordPieces(tokenizer), len(texts)).rows(torch.arange(len(texts)))
+
+
+def test_test_texts_that_are_all_too_long_to_be_searched_are_refused_with_the_shortest_length(folder, monkeypatch):
+    monkeypatch.setattr(probing, "read_probing", lambda p: {split: TEXTS for split in ("train", "dev", "test")})
+    usual = {"corpus": "sst", "pretrained": folder, "methods": ["erasure"]}
+    with pytest.raises(BadInput, match="^searchable: 3, but the shortest test text has 4 .* 0, or at least 4"):
+        probing.build_probed_task(ProbingSettings(**usual, searchable=3))
+    task = probing.build_probed_task(ProbingSettings(**usual, searchable=4))
+    assert [len(part.examples) for part in task.batches.values()] == [3, 3, 1]
 
 
 def test_texts_become_pieces_with_the_labels_of_their_words(folder):

@@ -66,6 +66,11 @@ def build_probed_task(p: "ProbingSettings") -> ProbedTask:
     p : parameters
         Uses corpus, seed, num_train, num_dev, num_test (0: all), batch_size, device; for symbols embedding_size,
         otherwise pretrained, searchable, bfloat16 and reader, and embedding_size with the reader gru.
+
+    Raises
+    ------
+    BadInput
+        See `read_probing` and `transformers.load_encoder`; also if every test text is longer than searchable.
     """
     corpus, device = find_corpus(p.corpus), choose_device(p.device)
     torch.manual_seed(p.seed)
@@ -82,6 +87,10 @@ def build_probed_task(p: "ProbingSettings") -> ProbedTask:
     to_pieces = word_pieces.to_spans if corpus.spans else word_pieces.to_pieces
     splits = {name: to_pieces(part, tokenizer) for name, part in splits.items()}
     if p.searchable:
+        shortest = min((len(example.tokens) for example in splits["test"]), default=0)
+        if shortest > p.searchable:
+            longer = f"{p.searchable}, but the shortest test text has {shortest} positions"
+            raise BadInput(f"searchable: {longer}; accepted: 0, or at least {shortest}")
         splits["test"] = [example for example in splits["test"] if len(example.tokens) <= p.searchable]
     score = _class_scores
     if corpus.spans:
