@@ -22,6 +22,7 @@ from rationale.data import (
 )
 from rationale.data.corpora import sst
 from rationale.data.packed import pack, unpack
+from rationale.data.pairs import build_pair_vocabulary
 from rationale.data.vectors import available
 from rationale.errors import BadInput
 
@@ -486,6 +487,25 @@ def test_random_vectors_that_are_trained_are_those_of_words_that_training_repeat
     for read in (many, unpack(pack(many), many)):
         vocabulary, table = build_vocabulary(read, "random", dim=2, trained=True)
         assert vocabulary.words[2:] == ["bad", "film", "good"] and table.shape == (5, 2)
+
+
+@pytest.mark.parametrize("vectors, trained", [("small", False), ("random", False), ("random", True)])
+def test_a_text_with_the_name_of_a_special_row_leaves_each_word_its_vector(vectors_folder, vectors, trained):
+    (vectors_folder / "small.txt").write_text(SMALL + "<unk> 1 1 1\n<pad> 2 2 2\n")
+    odd = {"train": [*SPLITS["train"], Example(("<pad>", "film", "<unk>"), 0)], "dev": SPLITS["dev"]}
+    vocabulary, table = build_vocabulary(odd, vectors, dim=3, trained=trained)
+    usual, same = build_vocabulary(SPLITS, vectors, dim=3, trained=trained)
+    assert vocabulary.words == usual.words and torch.equal(table, same)
+    assert vocabulary.encode(odd["train"][-1].tokens) == [vocabulary.unk, *usual.encode(["film"]), vocabulary.unk]
+
+
+@pytest.mark.parametrize("vectors", ["small", "random"])
+def test_a_pair_with_the_name_of_a_special_row_leaves_each_word_its_vector(vectors_folder, vectors):
+    (vectors_folder / "small.txt").write_text(SMALL)
+    pairs = [Example(("The", "zzz"), 0, second=("film",)), Example(("film",), 1, second=("zzz", "works"))]
+    vocabulary, table = build_pair_vocabulary({"train": pairs}, vectors, 3)
+    odd, same = build_pair_vocabulary({"train": [*pairs, Example(("<unk>",), 0, second=("<pad>",))]}, vectors, 3)
+    assert odd.words == vocabulary.words and len(odd) == len(same) and torch.equal(table, same)
 
 
 def test_vectors_without_a_word_of_the_data_are_refused(vectors_folder):

@@ -45,12 +45,17 @@ class Vocabulary:
     specials = ("<unk>", "<pad>")
 
     def __init__(self, words: Iterable[str]):
-        known = [word for word in words if word not in self.specials]
+        known = self.ordinary(words)
         self.words = [*self.specials, *known]
         self._index = {word: row for row, word in enumerate(known, start=len(self.specials))}
         if len(self._index) != len(known):
             repeated = next(word for row, word in enumerate(known) if word in known[:row])
             raise ValueError(f"words: {repeated!r} comes twice; every word needs a row of its own")
+
+    @classmethod
+    def ordinary(cls, words: Iterable[str]) -> list[str]:
+        """The words that get a row each: all but the names of the two special rows, which a text may contain, too."""
+        return [word for word in words if word not in cls.specials]
 
     def __len__(self) -> int:
         return len(self.words)

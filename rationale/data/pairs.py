@@ -43,7 +43,7 @@ def build_pair_vocabulary(
     BadInput
         See `read_vectors`; also if no word has a vector.
     """
-    words = words_of([*splits.values(), *map(seconds, splits.values())])
+    words = SpelledVocabulary.ordinary(words_of([*splits.values(), *map(seconds, splits.values())]))
     if vectors == "random":
         generator = torch.Generator().manual_seed(seed + 1)
         known_words, rows = words, torch.randn(len(words), dim, generator=generator)

@@ -84,13 +84,13 @@ def build_vocabulary(
         See `read_vectors`; also if no word has a vector, or none occurs often enough to be trained.
     """
     if trained and vectors == "random":
-        words = repeated_words(splits["train"], fewest_occurrences(len(splits["train"])))
+        words = SpelledVocabulary.ordinary(repeated_words(splits["train"], fewest_occurrences(len(splits["train"]))))
         if not words:
             told = f"none of the words of {len(splits['train']):,} training texts occurs twice, so none can be learned"
             accepted = "texts with spaces between their words, or texts that are given as lists of words"
             raise BadInput(f"vectors: {told}; accepted: {accepted}")
     else:
-        words = words_of(splits.values())
+        words = SpelledVocabulary.ordinary(words_of(splits.values()))
     generator = torch.Generator().manual_seed(seed)
     if vectors == "random":
         known, rows = words, 0.4 * torch.randn(len(words), dim, generator=generator)
