@@ -445,6 +445,14 @@ def test_no_character_is_lost_or_invented():
     assert "".join(tokenise(text)) == text.replace(" ", "")
 
 
+@pytest.mark.parametrize("space", ["\u00a0", "\u3000", "\u2003", "\u00a0\u00a0"])
+@pytest.mark.parametrize("tokeniser", ["treebank", "words", "spaces"])
+def test_a_space_is_no_word_in_any_kind_of_text(tokeniser, space):
+    for text in (f"a film {space} , so dull .", f"a film {space} , so dull.", f"{space} so dull . {space}"):
+        assert split_text(text, tokeniser) == split_text(" ".join(text.split()), tokeniser)
+    assert tokenise("2\u00a01/2 hours .") == ["2\u00a01/2", "hours", "."], "within a word of tokenised text"
+
+
 def test_tokens_of_the_synthetic_corpus_come_back_unchanged():
     for examples in read_synthetic().values():
         for example in examples:

@@ -32,13 +32,14 @@ def tokenise(text: str) -> list[str]:
     """Separate words and punctuation marks, with clitics as in the Penn Treebank: "isn't" -> "is", "n't".
 
     Text that is already tokenised is returned unchanged; it is recognised by a mark or a clitic that stands alone,
-    with none attached to a word. Initials and a few abbreviations keep their full stop (`U.S.`, `Mr.`).
+    with none attached to a word. A no-break space divides no word there, and one that stands alone is none. Initials
+    and a few abbreviations keep their full stop (`U.S.`, `Mr.`).
     """
     if BETWEEN in text:
         return split_text(text, "treebank")
     text = text.replace("\u2019", "'")
     if re.search(ALONE, text) and not re.search(ATTACHED, text):
-        return re.findall(r"[^ \t\r\n]+", text)
+        return [word for word in re.findall(r"[^ \t\r\n]+", text) if not word.isspace()]
     return re.findall(TOKEN, re.sub(f"(?i){CLITIC}", r" \1", text))
 
 
