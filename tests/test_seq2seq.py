@@ -7,9 +7,12 @@ import pytest
 import torch
 
 from rationale.data import Batch, Example, PairBatches, Sides, Vocabulary
+from rationale.data.targets import Targets
 from rationale.models import beam_search, build_seq2seq
 from rationale.nn import MAPPINGS
 from rationale.objectives import WordLoss
+from rationale.training import train_seq2seq
+from rationale.training.settings import GenerationSettings
 
 END = 2
 
@@ -158,6 +161,19 @@ def test_it_learns_to_reverse(name):
         [vocabulary.words[w] for w in said.words] == list(examples[i].tokens[::-1]) for i, said in enumerate(found)
     ]
     assert sum(right) >= 36, f"{sum(right)} of 40 reversed"
+
+
+@pytest.mark.parametrize("model_choice", ["within_tolerance", "authors"])
+def test_the_epoch_with_the_lowest_dev_loss_is_kept_even_if_it_is_lower_by_little(tmp_path, model_choice):
+    examples = [Example(("a", "b"), 0, second=("b", "a", "</s>")), Example(("b",), 0, second=("b", "</s>"))]
+    references = {split: [["b"], ["b"]] for split in ("dev", "test")}
+    targets = Targets(dict.fromkeys(("train", "dev", "test"), examples), references)
+    sizes = {"hidden_size": 4, "min_count": 1, "epochs": 4, "learning_rate": 1e-6, "dropout": 0.0, "device": "cpu"}
+    p = GenerationSettings(corpus="multi30k", model_choice=model_choice, **sizes)
+    result = train_seq2seq(p, targets, lambda *_: {}, tmp_path)
+    losses = [row["dev_task"] for row in result.history]
+    assert losses[0] * (1 - 1e-4) < losses[3] < min(losses[:3]), "the last one is lower, but not by 0.01 %"
+    assert result.best["epoch"] == 4 and result.metrics["dev"]["task"] == losses[3]
 
 
 def test_a_beam_of_one_is_greedy_search():
