@@ -357,6 +357,15 @@ def test_an_object_without_a_key_is_one_whose_value_is_missing(tmp_path):
     assert sum(e.rationale is None for part in read.splits.values() for e in part) == 1, "nobody has marked this text"
 
 
+def test_a_key_that_only_late_objects_have_is_a_column_too(tmp_path):
+    rows = [row | ({"marked": [[0, 1]]} if i > 120 else {}) for i, row in enumerate(reviews(150))]
+    path = write_lines(tmp_path / "r.jsonl", rows)
+    read = read_own(settings(path, rationale="marked"))
+    assert sum(e.rationale is not None for part in read.splits.values() for e in part) == 29
+    with pytest.raises(BadInput, match="no column 'market'; its columns are text, label, marked, did you mean marked"):
+        read_own(settings(path, rationale="market"))
+
+
 def test_a_class_that_a_data_set_does_not_tell_is_a_missing_label(tmp_path):
     datasets = pytest.importorskip("datasets")
     saved_parts(datasets, {"train": changed(4, changed(7, label="-"), label="-")}).save_to_disk(tmp_path / "some")

@@ -150,9 +150,10 @@ def read_own(p: Any) -> OwnTexts:
 def require_texts(p: Any) -> None:
     """Raise an error of `read_own` before a run begins, if it is found in less than a second.
 
-    Files of at most `MOST_BYTES` in all are read, of larger ones only a row. Most of the time would be spent on words,
-    so texts are not split into words at first, but only if something is wrong without them. A folder in ERASER's format
-    and a data set of the library `datasets` are not looked into.
+    Files of at most `MOST_BYTES` in all are read, of larger ones only the first rows (of JSON lines also all others, if
+    a column is not among the keys of these). Most of the time would be spent on words, so texts are not split into
+    words at first, but only if something is wrong without them. A folder in ERASER's format and a data set of the
+    library `datasets` are not looked into.
 
     Parameters
     ----------

@@ -20,7 +20,7 @@ from rationale.settings import did_you_mean
 EXTRA = "texts"  # of this package; it installs pyarrow and datasets
 LONGEST_FIELD = 1 << 30  # characters of a field of a CSV file
 MOST_HEADER_LINES = 100  # of a CSV file: an editor of tables allows lines within the name of a column
-FIRST_OBJECTS = 100  # of a file of JSON lines, whose keys are its columns
+FIRST_OBJECTS = 100  # of a file of JSON lines, whose keys are its columns, unless another one is asked for
 DELIMITERS = {".csv": ",;\t|", ".tsv": "\t"}
 AS_CSV = "save the sheet as CSV in UTF-8"
 AS_LINES = "write one object per line, and name the file .jsonl"
@@ -58,6 +58,8 @@ class Table:
         What is counted: the rows of a spreadsheet (1 is the header), or lines.
     names : column -> names of its classes, for numbers that stand for them
     hidden : columns of classes that are unknown in every row, as in the test splits of competitions
+    all_columns : function
+        Reads the whole table to find the columns that only later rows have; None: there are none.
     """
 
     place: str
@@ -66,6 +68,7 @@ class Table:
     unit: str = "row"
     names: dict[str, list[str]] = field(default_factory=dict)
     hidden: tuple[str, ...] = ()
+    all_columns: Callable[[], list[str]] | None = None
 
     def where(self, number: int) -> str:
         """The beginning of a message about a row: `reviews.csv, row 17: `."""
@@ -88,6 +91,8 @@ class Table:
 
     def require(self, wanted: dict[str, str]) -> None:
         """Raise `BadInput` if a column is missing; `wanted` as for `rows`."""
+        if self.all_columns is not None and not set(wanted.values()) <= set(self.columns):
+            self.columns, self.all_columns = self.all_columns(), None
         for setting, column in wanted.items():
             if column not in self.columns:
                 there = ", ".join(cut(f"{name}", 60) for name in self.columns[:30]) + ", ..." * (len(self.columns) > 30)
@@ -236,17 +241,19 @@ def _json_lines(path: Path) -> Table:
                     raise BadInput(f"{place}, line {number}: {excerpt(value)} is no object; accepted: {accepted}")
                 yield number, value
 
-    keys: dict[str, None] = {}  # of the first objects, in order, as one may lack a key
-    for _, value in islice(objects(), FIRST_OBJECTS):
-        keys |= dict.fromkeys(value)
-    if not keys:
+    def keys(most: int | None = None) -> list[str]:
+        """The keys of the first objects, or of all, in order; one may lack a key."""
+        return list(dict.fromkeys(chain.from_iterable(value for _, value in islice(objects(), most))))
+
+    columns = keys(FIRST_OBJECTS)
+    if not columns:
         raise BadInput(f"{place}: empty; accepted: {accepted}")
 
     def read(wanted: Sequence[str]) -> Iterator[Row]:
         for number, value in objects():
             yield number, [value.get(name) for name in wanted]  # a key that is not there is a missing value
 
-    return Table(place, list(keys), read, unit="line")
+    return Table(place, columns, read, unit="line", all_columns=keys)
 
 
 def _parquet(path: Path) -> Table:
