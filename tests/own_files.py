@@ -70,6 +70,11 @@ def write_eraser(folder: Path, **changes) -> Path:
     return folder
 
 
+def _documents(folder: Path) -> list[dict]:
+    """The documents of a folder in ERASER's format, as docs.jsonl has them."""
+    return [{"docid": path.name, "document": path.read_text()} for path in sorted((folder / "docs").iterdir())]
+
+
 def _three(folder: Path, **files) -> Path:
     """A folder with files of splits, each a list of reviews."""
     for name, rows in files.items():
@@ -208,6 +213,12 @@ BAD_FILES: dict[str, tuple[Write, dict, list[str]]] = {
     "evidence outside of its document": (
         lambda d: write_eraser(d, evidences=[[{"docid": "d2.txt", "start_token": 4, "end_token": 99}]]), {},
         ["train.jsonl, line 3: the rationale is longer than its text: evidence [4, 99] in a document of 6 tokens"]),
+    "two documents of ERASER with one name": (
+        lambda d: write_lines(d / "docs.jsonl", [*_documents(write_eraser(d)), {"docid": "d2.txt", "document": "a b"}])
+        .parent, {}, ["docs.jsonl:13: the docid 'd2.txt' stands in an earlier line with another document; accepted: "]),
+    "a document of ERASER without a name": (
+        lambda d: write_lines(d / "docs.jsonl", [*_documents(write_eraser(d)), {"document": "a b"}]).parent, {},
+        ["docs.jsonl:13: no docid; accepted: "]),
     "evidence that is backwards": (
         lambda d: write_eraser(d, evidences=[[{"docid": "d2.txt", "start_token": 4, "end_token": 2}]]), {},
         ["train.jsonl, line 3: the rationale is empty or backwards: evidence [4, 2] in a document of 6 tokens"]),

@@ -59,7 +59,12 @@ class Documents:
                     raise BadInput(f"{place}:{number}: no document; accepted: " + '{"docid": ..., "document": ...}')
                 if HALF.search(row["document"]):
                     raise BadInput(f"{place}:{number}: half a character; accepted: text in UTF-8")
-                self.known[str(row.get("docid"))] = _tokens(row["document"])
+                name, tokens = row.get("docid"), _tokens(row["document"])
+                if not isinstance(name, str | int):
+                    raise BadInput(f"{place}:{number}: no docid; accepted: " + '{"docid": ..., "document": ...}')
+                if self.known.setdefault(str(name), tokens) != tokens:
+                    again = f"the docid {excerpt(name)} stands in an earlier line with another document"
+                    raise BadInput(f"{place}:{number}: {again}; accepted: each docid once")
 
     def __contains__(self, name: str) -> bool:
         inside = name not in ("", ".", "..") and "/" not in name and "\\" not in name
