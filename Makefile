@@ -12,7 +12,8 @@ NAME_IT = import os, re, sys; stem = os.path.splitext(os.path.basename(os.enviro
 # A module is compiled when it is first imported, and of 22,000 installed ones most never are. Where Python may not write
 # what it compiles, as in many containers, all are compiled here, once, for whoever calls .venv/bin/python without make.
 LAZILY  = $(if $(PYTHONDONTWRITEBYTECODE),,--no-compile)
-PIP     = $(BIN)python -m pip install --quiet $(LAZILY) $(PIP_FLAGS)
+# The warning is about how setuptools installs this folder, and asks for nothing.
+PIP     = PYTHONWARNINGS=ignore::UserWarning $(BIN)python -m pip install --quiet $(LAZILY) $(PIP_FLAGS)
 INSTALL = $(PIP) --constraint $(PINS) --editable
 
 help:        ## list the targets
@@ -32,6 +33,7 @@ ifdef VERIFY
 	$(PIP) --require-hashes --requirement constraints.txt
 	$(PIP) --no-deps --no-build-isolation --editable .
 else
+	-@$(PIP) --upgrade --constraint $(PINS) pip # that of Python 3.11 takes four times as long to choose and to install
 	$(INSTALL) '.[data,fast,notebooks,baselines,generation,attributions,pretrained,texts,onnx,tensorboard,batch,slurm,book,dev]'
 endif
 	@touch $@
@@ -47,7 +49,7 @@ test: setup  ## lint, floors, types, and the tests that take minutes: every note
 		wait $$types; types=$$?; cat $$report; rm $$report; exit $$((tests ? tests : types))
 
 test-slow: setup ## one or two of each kind of test that takes long: notebooks in kernels, Snakemake, kills, exports
-	OMP_NUM_THREADS=1 $(BIN)python -m pytest -n $(CORES) -m slow
+	OMP_NUM_THREADS=1 $(BIN)python -m pytest -n $(CORES) -m slow $$(grep -lE "mark\.slow|slow_or_deep\(" tests/test_*.py)
 
 test-gpu: setup ## the tests that a GPU can fail: one line where there is none
 	$(BIN)python -m pytest -m gpu tests/test_gpu.py tests/test_mappings.py tests/test_notebooks_on_a_gpu.py

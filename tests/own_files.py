@@ -196,7 +196,8 @@ BAD_FILES: dict[str, tuple[Write, dict, list[str]]] = {
         ["train.csv and train.old.csv are both the train split"]),
     "a part of a file that is missing": (
         lambda d: _three(d, **{f"train-0000{i}-of-00003": reviews() for i in (0, 2)}), {},
-        ["train-00000-of-00003.csv: 2 files of 3 parts in this folder; accepted: all parts, each once"]),
+        ["train-00000-of-00003.csv: 2 files of 3 parts in this folder; accepted: all parts, each once, or one file "
+         "without a number"]),
     "a line that is no JSON": (lambda d: _bytes(d / "r.jsonl", b'{"text": "a", "label": 1}\n{"text": \n'), {},
                                ["r.jsonl, line 2", "is not JSON"]),
     "a line that is no object": (lambda d: _bytes(d / "r.jsonl", b'{"text": "a", "label": 1}\n[1, 2]\n'), {},

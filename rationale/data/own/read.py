@@ -289,8 +289,9 @@ def _require_all_parts(paths: Sequence[Path]) -> None:
     if numbers:
         count, first = numbers[0][1], min(1, numbers[0][0])
         if numbers != [(i, count) for i in range(first, first + count)]:
-            there = f"{counted(len(paths), 'file')} of {count:,} parts"
-            raise BadInput(f"{shown(paths[0])}: {there} in this folder; accepted: all parts, each once")
+            there = f"{counted(len(paths), 'file')} of {count:,} parts in this folder"
+            accepted = "all parts, each once, or one file without a number"
+            raise BadInput(f"{shown(paths[0])}: {there}; accepted: {accepted}")
 
 
 def texts_as_written(p: Any, own: OwnTexts, split: str, count: int) -> list[str]:
