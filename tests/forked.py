@@ -4,8 +4,8 @@
 IPython runs the cells and formats what they display, and every traceback that it shows counts as a failure. The child
 has the environment and the working directory of a kernel. What it lacks is Jupyter's protocol: no kernel that could
 die or be interrupted, and no output while it runs. A figure that a cell ends with is drawn once, and not as the two
-SVGs that a page needs: these are two thirds of the time that figures take. `run_warm` has these too: it is the runner in a fork of the same
-process, and its kernel is one more fork, as in a sweep.
+SVGs of a page, on which a run with many figures would spend half of its time. `run_warm` has all of these: it is the
+runner in a fork of the same process, and its kernel is one more fork, as in a sweep.
 """
 
 import gc
