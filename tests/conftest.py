@@ -40,6 +40,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_runtest_setup(item: pytest.Item) -> None:
     if item.get_closest_marker("gpu") and not torch.cuda.is_available():
         pytest.skip("no GPU on this machine")  # from one place, so that pytest reports all of them in one line
+    torch.distributions.Distribution.set_default_validate_args(True)  # torch.compile and torch.export set it to False
 
 
 @pytest.fixture(scope="session")

@@ -197,7 +197,8 @@ class Kumaraswamy(UnitDistribution):
     Raises
     ------
     ValueError
-        If a parameter is not positive (unless `validate_args=False`).
+        If a parameter is not positive (unless `validate_args=False`; this is torch's default as soon as it has
+        compiled or exported anything in this process).
 
     Notes
     -----
