@@ -671,6 +671,27 @@ def test_fit_leaves_a_folder_with_files_of_somebody_else_as_it_is(tmp_path):
     assert [file.name for file in tmp_path.iterdir()] == ["r.csv"]
 
 
+@pytest.mark.parametrize("content", [b"no checkpoint", save({"weights": torch.ones(2)})], ids=["damaged", "whole"])
+def test_fit_takes_no_checkpoint_of_another_program_for_what_its_own_call_has_left(tmp_path, content):
+    path, folder = write_table(tmp_path / "r.csv", reviews(60)), tmp_path / "run"
+    folder.mkdir()
+    (folder / "checkpoint.safetensors").write_bytes(content)
+    with pytest.raises(BadInput, match=r"run holds checkpoint.safetensors, which no run has made; accepted: another"):
+        rationale.fit(path, folder, **SMALL)
+    assert {file.name: file.read_bytes() for file in folder.iterdir()} == {"checkpoint.safetensors": content}
+
+
+def test_fit_begins_again_beside_a_damaged_checkpoint_of_its_own(tmp_path, monkeypatch):
+    path, folder = write_table(tmp_path / "r.csv", reviews(60)), tmp_path / "run"
+    monkeypatch.setattr("rationale.runs.fit.train_extractor", lambda *_: sys.exit("killed"))
+    with pytest.raises(SystemExit):
+        rationale.fit(path, folder, **SMALL)
+    monkeypatch.undo()
+    (folder / "checkpoint.safetensors").write_bytes(b"damaged")
+    rationale.fit(path, folder, **(SMALL | {"epochs": 1}))
+    assert (folder / "model.safetensors").exists() and not (folder / "checkpoint.safetensors").exists()
+
+
 def test_fit_takes_no_file_of_somebody_else_for_a_draft_of_a_call_that_was_killed(tmp_path):
     path, folder = write_table(tmp_path / "r.csv", reviews(60)), tmp_path / "run"
     folder.mkdir()

@@ -79,8 +79,8 @@ def state_of(folder: Path) -> tuple[FolderState, str]:
 def _is_left(path: Path) -> bool:
     """Whether a file may be in a folder in which `fit` has begun, but has not saved an epoch that can be continued."""
     is_draft = path.match(f".*.{DRAFT}")
-    is_ours = path.name == ENVIRONMENT and is_by_fit(path.parent)
-    return is_draft or is_ours or path.name == CHECKPOINT or path.name in NOT_OURS_TO_KEEP
+    is_ours = path.name in (ENVIRONMENT, CHECKPOINT) and is_by_fit(path.parent)  # it writes the environment first
+    return is_draft or is_ours or path.name in NOT_OURS_TO_KEEP
 
 
 def fit(
