@@ -67,7 +67,7 @@ def fit(
         call continues it, also with more `epochs`: a target that falls (`selection_moves`) keeps the schedule with
         which it began. Only one call at a time trains in a folder, and one with files of another origin is refused.
         None: the model is only returned.
-    threads : int >= 1
+    threads : int from 1 to 1024
         Computing threads. Another number of threads gives slightly different weights.
     quiet
         Show only notes: no bar, and no line per epoch. A program reads the notes in the attribute `notes` of the model.

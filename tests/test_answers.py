@@ -835,9 +835,14 @@ def test_fit_names_a_setting_that_does_not_exist(tmp_path):
             "data: movies is the name of a corpus of the package; accepted: a file, a folder such as ./movies, or "
             "hub:owner/name; in a clone, `python -m rationale.runs 17_train_own_texts corpus=movies` trains on it",
         ),
-        ("r.csv", {"threads": 0}, "threads: 0; accepted: a whole number from 1"),
-        ("r.csv", {"threads": "2"}, "threads: '2'; accepted: a whole number from 1"),
+        ("r.csv", {"threads": 0}, "threads: 0; accepted: a whole number from 1 to 1024"),
+        ("r.csv", {"threads": "2"}, "threads: '2'; accepted: a whole number from 1 to 1024"),
+        ("r.csv", {"threads": 100_000}, "threads: 100000; accepted: a whole number from 1 to 1024"),
+        ("r.csv", {"threads": 2**31}, "threads: 2147483648; accepted: a whole number from 1 to 1024"),
         ("r.csv", {"folder": 5}, "folder: 5 is no path; accepted: a folder"),
+        ("r.csv", {"folder": ""}, "folder: '' is no path; accepted: a folder"),
+        ("r.csv", {"folder": " "}, "folder: ' ' is no path; accepted: a folder"),
+        ("r.csv", {"folder": "a\0b"}, r"folder: a\\x00b: embedded null byte; accepted: another folder"),
         ("r.csv", {"folder": "y" * 300}, "folder: y+: File name too long; accepted: another folder"),
         ("r.csv", {"folder": "r.csv"}, "folder: r.csv: File exists; accepted: another folder"),
         ("r.csv", {"folder": "r.csv/run"}, "folder: r.csv/run: Not a directory; accepted: another folder"),
@@ -848,6 +853,7 @@ def test_fit_refuses_what_is_no_path_in_one_line(tmp_path, monkeypatch, data, se
     write_table(tmp_path / "r.csv", reviews())
     with pytest.raises(BadInput, match=f"^{message}$"):
         rationale.fit(data, **(SMALL | settings))
+    assert [file.name for file in tmp_path.iterdir()] == ["r.csv"], "no run in the current folder"
 
 
 def test_fit_takes_numbers_of_numpy_and_paths_as_their_values(tmp_path):

@@ -24,7 +24,7 @@ from rationale.digests import digest_read, reading
 from rationale.errors import BadInput, excerpt, shown
 from rationale.files import DRAFT, lock_folder, remove_drafts, write_text
 from rationale.progress import SHOWS_BARS
-from rationale.runs.environment import continue_record, describe_environment
+from rationale.runs.environment import MOST_THREADS, continue_record, describe_environment
 from rationale.runs.folder import NOT_OURS_TO_KEEP, write_digests
 from rationale.runs.intact import read_json
 from rationale.runs.origin import BY_FIT, NOTEBOOK_OF_FIT, READ, is_by_fit
@@ -91,8 +91,8 @@ def fit(
         given = "a table" if hasattr(data, "to_csv") else excerpt(data)
         advice = "; save it first, by data.to_csv('texts.csv', index=False)" if hasattr(data, "to_csv") else ""
         raise BadInput(f"data: {given} is no path; accepted: a file, a folder, or hub:owner/name{advice}")
-    if type(threads) is not int or threads < 1:
-        raise BadInput(f"threads: {excerpt(threads)}; accepted: a whole number from 1")
+    if type(threads) is not int or not 1 <= threads <= MOST_THREADS:  # many more would end this process
+        raise BadInput(f"threads: {excerpt(threads)}; accepted: a whole number from 1 to {MOST_THREADS}")
     if type(quiet) is not bool:
         raise BadInput(f"quiet: {excerpt(quiet)}; accepted: True or False")
     if "corpus" in settings:
@@ -104,7 +104,7 @@ def fit(
         accepted = f"a file, a folder such as ./{corpus}, or hub:owner/name"
         advice = f"in a clone, `python -m rationale.runs {NOTEBOOK_OF_FIT} corpus={corpus}` trains on it"
         raise BadInput(f"data: {corpus} is the name of a corpus of the package; accepted: {accepted}; {advice}")
-    if folder is not None and not isinstance(folder, str | os.PathLike):
+    if folder is not None and not (isinstance(folder, str | os.PathLike) and os.fspath(folder).strip()):
         raise BadInput(f"folder: {excerpt(folder)} is no path; accepted: a folder")
     given = {name: _plain(value) for name, value in settings.items()}
     p = OwnTextSettings.checked({"corpus": corpus} | given, "fit: ")
@@ -152,8 +152,9 @@ def _in_use(folder: Path) -> Iterator[None]:
             accepted = "accepted: another folder, or the same call when that one has ended"
             raise BadInput(f"folder: {shown(folder)}: another call trains a model in it; {accepted}") from None
         lock = None
-    except OSError as error:  # a file in its place, a name that is too long, or no permission
-        raise BadInput(f"folder: {shown(folder)}: {error.strerror or error}; accepted: another folder") from None
+    except (OSError, ValueError) as error:  # a file in its place, no permission, a name that is too long, or with a NUL
+        reason = getattr(error, "strerror", None) or error
+        raise BadInput(f"folder: {shown(folder)}: {reason}; accepted: another folder") from None
     try:
         yield
     finally:
