@@ -262,6 +262,26 @@ def test_a_kept_cell_of_another_type_than_json_has_is_written_as_text(labelled, 
     assert code == 0 and (row["day"], json.loads(row["of"])) == (kept["day"], kept["of"])
 
 
+def test_a_kept_number_that_json_lacks_is_null_or_text_so_that_every_line_can_be_read(labelled, tmp_path, capsys):
+    path = tmp_path / "new.jsonl"
+    cells = ["NaN", "1e999", "-Infinity", '{"a": [NaN, 1.5]}', "[[Infinity]]"]  # Python reads all of them
+    path.write_text("".join(f'{{"body": "a film", "meta": {cell}}}\n' for cell in cells))
+    kept = [None, "inf", "-inf", {"a": [None, 1.5]}, [["inf"]]]
+
+    def refuse(name):
+        raise AssertionError(f"{name} is no JSON")
+
+    for form in ("--jsonl", "--csv"):
+        code, out, _ = told(capsys, labelled, "--file", str(path), form, "--keep", "meta")
+        if form == "--jsonl":
+            found = [json.loads(line, parse_constant=refuse)["kept"]["meta"] for line in out.splitlines()]
+        else:
+            written = [row["meta"] for row in csv.DictReader(out.splitlines())]
+            assert written[:3] == ["", "inf", "-inf"]
+            found = kept[:3] + [json.loads(cell, parse_constant=refuse) for cell in written[3:]]
+        assert code == 0 and found == kept
+
+
 def test_labels_that_are_no_class_are_named_and_a_page_of_other_labels_alone_is_refused(labelled, tmp_path, capsys):
     rows = [{"body": "a film", "stars": label} for label in ("pos", "Neg", "", "Neg")]
     path = str(write_table(tmp_path / "some.csv", rows))

@@ -4,6 +4,7 @@ import contextlib
 import csv
 import io
 import json
+import math
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice, repeat
@@ -116,8 +117,18 @@ def kept_rows(path: Path | None, columns: list[str]) -> Iterable[dict[str, Any]]
     for name in columns:
         table.require({"--keep": name})
     cells = (cells for _, cells in table.rows({f"--keep {name}": name for name in columns}))
-    known = ([None if cell != cell else cell for cell in row] for row in cells)  # NaN is no value, and not JSON
-    return (dict(zip(columns, row, strict=True)) for row in known)
+    return (dict(zip(columns, map(_in_json, row), strict=True)) for row in cells)
+
+
+def _in_json(cell: Any) -> Any:
+    """A cell as JSON can hold it, also inside a list or an object: NaN is no value, and an infinite number is text."""
+    if isinstance(cell, dict):
+        return dict(zip(cell, map(_in_json, cell.values()), strict=True))
+    if isinstance(cell, list | tuple):
+        return list(map(_in_json, cell))
+    if isinstance(cell, float) and math.isinf(cell):
+        return str(cell)
+    return None if cell != cell else cell
 
 
 def with_kept(rows: Iterable[dict], kept: Iterable[Mapping[str, Any]]) -> Iterator[dict]:
