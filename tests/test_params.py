@@ -1,11 +1,13 @@
 """Parameters: what is accepted, and the one line that says what is not."""
 
 import ast
+import json
 import textwrap
 from pathlib import Path
 from typing import Literal
 
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -277,6 +279,18 @@ def test_a_mistake_on_the_command_line_is_named(tmp_path):
         message = refusal(notebook(tmp_path), *items)
         for part in parts:
             assert part in message, f"{items}: {part!r} is not in: {message}"
+
+
+@pytest.mark.parametrize("text", ["stars #2", "/data/my #1/r.csv", "[a, b] # two", "0.2 #"])
+def test_what_yaml_would_leave_out_of_a_value_on_the_command_line_is_refused(text):
+    with pytest.raises(BadInput, match=r"^command line: label: .* stands behind the value and would not be read, give"):
+        read_override(f"label={text}")
+    assert read_override(f"label={json.dumps(text)}")[2] == text, "in quotes it is part of the text"
+
+
+@pytest.mark.parametrize("text", ["stars#2", "[a, b] ", "0.2\n", "'#1'", "a b", "|\n  a\n", "{a: 1} "])
+def test_nothing_is_left_out_of_a_value_on_the_command_line_without_a_comment(text):
+    assert read_override(f"label={text}")[2] == yaml.safe_load(text)
 
 
 def test_a_mistake_in_the_parameters_cell_is_named(tmp_path):

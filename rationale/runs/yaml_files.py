@@ -26,7 +26,7 @@ def is_override(item: str) -> bool:
 
 
 def read_override(item: str) -> tuple[str, str, Any]:
-    """`seed=2` -> ("command line: ", "seed", 2); the value is read as in a parameter file."""
+    """`seed=2` -> ("command line: ", "seed", 2); the value is read as in a parameter file, and has no comment."""
     name, text = item.split("=", 1)
     where = "command line: "
     try:
@@ -35,6 +35,9 @@ def read_override(item: str) -> tuple[str, str, Any]:
         raise BadInput(f"{where}{name}: {excerpt(text)} cannot be read as a YAML value") from None
     if node is None or _is_empty(node):
         raise BadInput(f"{where}{name}: an empty value is not accepted, give a value")
+    if left := text[node.end_mark.index :].strip():  # a comment for YAML, and more likely a part of the value
+        advice = f"give the value alone, or put a text in quotes, such as {name}='\"a #1\"'"
+        raise BadInput(f"{where}{name}: {excerpt(left)} stands behind the value and would not be read, {advice}")
     return where, name, _value(node, f"{where}{name}: ")
 
 
