@@ -148,6 +148,16 @@ def test_a_folder_that_is_no_run_gives_another_exit_code_than_an_unfinished_run(
     assert "notes" in capsys.readouterr().err and (sweep / "out" / "accuracy_by_learning_rate.csv").is_file()
 
 
+def test_a_folder_whose_name_looks_like_a_pattern_is_that_folder_and_no_other(tmp_path, monkeypatch):
+    names = ["out[1]", "out1", "a*", "ab"]
+    asked = {name: finished_run(tmp_path / name, "run") for name in names}
+    for name, run in asked.items():
+        assert results.finished_runs([str(run)]) == ([run.resolve()], []), name
+    monkeypatch.chdir(tmp_path)
+    found, _ = results.finished_runs(["out?/12_train_sst/*"])
+    assert found == [asked["out1"].resolve()], "a pattern that is no folder still finds its folders"
+
+
 def test_an_output_that_cannot_be_written_is_refused_before_anything_is_printed(sweep, capsys):
     runs = sorted(map(str, (sweep / "12_train_sst").glob("l*")))
     (sweep / "file").write_text("")

@@ -45,8 +45,9 @@ def finished_runs(paths: Iterable[str]) -> tuple[list[Path], list[Path]]:
     """
     runs, others = [], []
     for text in paths:
-        found = [Path(path) for path in sorted(glob.glob(text))] or [Path(text)]  # cmd.exe does not expand patterns
-        for path in (Path(os.path.realpath(path)) for path in found):
+        # cmd.exe does not expand patterns; what is there is none, whatever its name looks like
+        found = [] if os.path.exists(text) else sorted(glob.glob(text))
+        for path in (Path(os.path.realpath(path)) for path in found or [text]):
             if not path.exists():
                 raise BadInput(f"{text}: no such folder, give folders of finished runs (outputs/12_train_sst/NAME)")
             files = all((path / name).is_file() for name in ("metrics.json", "params.yaml"))
