@@ -29,6 +29,7 @@ from rationale.runs.pool import changes_since, refuse_others
 from rationale.runs.record import made_of, write_record
 from rationale.runs.sweeping import Status, line, status
 from rationale.runs.sweeps import Planned, read_sweep
+from rationale.runs.workspace import run_name, why_no_name
 from rationale.sweeps import main
 from tests import slurm_stand_in
 from tests.depth import slow_or_deep
@@ -212,6 +213,33 @@ def test_a_mistake_in_a_sweep_is_named_before_anything_runs(play, capsys, text, 
         read_sweep(path)
     assert part in str(caught.value) and "\n" not in str(caught.value)
     assert main([path]) == 2 and capsys.readouterr().err.startswith("error: ")
+
+
+@pytest.mark.parametrize(("stem", "name"), [("my sweep", "my_sweep"), ("it's (1)", "it_s_1_"), ("s.2", "s.2")])
+def test_the_comparison_of_a_sweep_with_an_odd_name_has_one_that_the_runner_accepts(play, stem, name):
+    path = Path(play.sweep("notebook: train\nruns: [a.yaml]\nthen: compare\n"))
+    then = read_sweep(path.rename(path.with_stem(stem)), play.folder / "out").then
+    assert then.name == name and why_no_name(name) == ""
+
+
+@pytest.mark.parametrize("stem", ["lab", "s.partial", "s" * 210])
+def test_a_name_that_the_runner_would_refuse_is_told_before_a_sweep_begins(play, stem):
+    path = Path(play.sweep("notebook: train\nruns: [a.yaml]\nthen: compare\n"))
+    path = path.rename(path.with_stem(stem))
+    told = r":3: then: the comparison would be named \S*, after the file of the sweep: (reserved|not a folder name)"
+    with pytest.raises(BadInput, match=told):
+        read_sweep(path)
+    path.write_text(path.read_text().partition("then")[0])
+    assert list(read_sweep(path).runs) == ["a"], "without a comparison nothing is named after the sweep"
+
+
+@pytest.mark.parametrize("run", ["lab.yaml", "a.yaml vectors=x.partial"])
+def test_a_run_with_a_reserved_name_is_told_before_a_sweep_begins(play, run):
+    play.params("lab", "selection: 0.3")
+    name = run_name(run.split())
+    assert why_no_name(name)
+    with pytest.raises(BadInput, match=rf"s.yaml:2: runs: {name}: reserved \(.*\), give another name"):
+        read_sweep(play.sweep(f"notebook: train\nruns: [{run}]\n"))
 
 
 def test_the_plan_and_the_commands_can_be_seen_first(play, capsys):

@@ -40,10 +40,9 @@ from rationale.runs.record import (
 )
 from rationale.runs.saving import engine
 from rationale.runs.watch import NOTE, BesideBars, progress_shown
-from rationale.runs.workspace import is_file, notebook_path, read_if_there, root, run_name
+from rationale.runs.workspace import is_file, notebook_path, read_if_there, root, run_name, why_no_name
 from rationale.runs.yaml_files import is_override
 
-LONGEST_NAME = 200  # bytes; file systems allow 255, and the names of working folders are longer
 INLINE_PICTURES = {"MPLBACKEND": "module://matplotlib_inline.backend_inline"}
 RUNNING, FAILED = "run.running.ipynb", "failed.ipynb"  # while it is executed, and what is left if a cell fails
 KERNEL_STARTS = 3  # two kernels that start at the same time may be given the same port; then one of them dies
@@ -161,7 +160,8 @@ def run(
     notebook, items = notebook_path(notebook), [str(item) for item in items]
     params, notes = merge(notebook, map(_found, items))
     name = run_name(items) if name is None else name
-    _check_name(name)
+    if why := why_no_name(name):
+        raise BadInput(f"--name {cut(name)}: {why}")
     target = Path(os.path.realpath(outputs or root() / "outputs")) / notebook.stem / name
     _check_encoding(target)
     code, recorded = fingerprint(notebook, params), params | files_of(params)
@@ -211,17 +211,6 @@ def _refuse_others(folder: Path, notebook: Path, items: Iterable[str], what: str
     if others := made_of_others(folder, notebook, items):
         offer = "rename a parameter file, or give --replace to replace the run"
         raise BadInput(f"{shown(folder)}: {what}, made of {others}; {offer}")
-
-
-def _check_name(name: str) -> None:
-    """Refuse a name of a run that cannot be the name of its folder."""
-    if not re.fullmatch(r"[\w.+-]+", name) or not name.strip(".") or len(name.encode()) > LONGEST_NAME:
-        given = name if len(name) <= 80 else f"{name[:80]}..."
-        allowed = f"letters, digits, `_`, `-`, `+` and `.`, at most {LONGEST_NAME} bytes"
-        raise BadInput(f"--name {given}: not a folder name, give {allowed}")
-    if name == "lab" or name.endswith((".partial", ".replaced")):
-        reason = "the folder of work in JupyterLab" if name == "lab" else "the ending of folders of unfinished runs"
-        raise BadInput(f"--name {name}: reserved ({reason}), give another name")
 
 
 def _check_encoding(target: Path) -> None:

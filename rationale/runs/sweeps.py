@@ -34,6 +34,7 @@ import itertools
 import json
 import math
 import os
+import re
 import shlex
 import sys
 from collections.abc import Callable
@@ -50,7 +51,7 @@ from rationale.runs.fingerprint import fingerprint
 from rationale.runs.memory import estimated_mb
 from rationale.runs.origin import OWN, TASKS
 from rationale.runs.parameters import resolve
-from rationale.runs.workspace import notebook_path, root, run_name
+from rationale.runs.workspace import notebook_path, root, run_name, why_no_name
 from rationale.runs.yaml_files import as_override, is_override, lines_of, read_file, read_override
 from rationale.settings import Settings, did_you_mean, show
 
@@ -203,13 +204,16 @@ def read_sweep(sweep: str | Path, outputs: str | Path = "outputs", wanted: bool 
             name, texts = run_name(planned), [*own.split(), *planned[len(parts[0]) :]]
             if name in runs:
                 raise BadInput(f"{here}{_same_name(name, written[name], texts)}")
+            if why := why_no_name(name):
+                raise BadInput(f"{here}{name}: {why}; a run is named after its files and overrides")
             written[name] = texts
             runs[name] = Planned(notebook, name, planned)
             _check(runs[name], f"{here}{name}: ")
     made = committed_runs() if not wanted and path.resolve().parent == place.resolve() else frozenset()
     kept = {name: run for name, run in runs.items() if f"{notebook.stem}/{name}" in made} or runs
     where = f"{at('then')}then: " if "then" in fields else ""
-    then = _then(fields, listed("then_params"), path.stem, where, notebook, list(kept), outputs)
+    named = re.sub(r"[^\w.+-]+", "_", path.stem)  # as the runs are
+    then = _then(fields, listed("then_params"), named, where, notebook, list(kept), outputs)
     return Sweep(path.stem, kept, then, tuple(name for name in runs if name not in kept))
 
 
@@ -370,6 +374,8 @@ def _then(
     """
     if "then" not in fields:
         return None
+    if why := why_no_name(name):
+        raise BadInput(f"{where}the comparison would be named {cut(name)}, after the file of the sweep: {why}")
     notebook = notebook_path(fields["then"])
     known = defaults(notebook)
     if "runs" not in known:

@@ -18,6 +18,7 @@ def root() -> Path:
 
 
 NAME_LENGTH = 80  # bytes of the name that is made of a run's arguments, at most
+LONGEST_NAME = 200  # bytes; file systems allow 255, and the names of working folders are longer
 
 
 def run_name(items: Iterable[str | Path]) -> str:
@@ -47,6 +48,16 @@ def run_name(items: Iterable[str | Path]) -> str:
     if f"{seed}-" in f"-{_cut(whole, NAME_LENGTH - 9)}":
         seed = ""  # it is not in the part that is cut off
     return _cut(whole, NAME_LENGTH - 9 - len(seed)).rstrip("-._+") + f"{seed}-{digest}"
+
+
+def why_no_name(name: str) -> str:
+    """Why a run cannot have this name, which is that of its folder, and what is accepted; "" if it can."""
+    if not re.fullmatch(r"[\w.+-]+", name) or not name.strip(".") or len(name.encode()) > LONGEST_NAME:
+        return f"not a folder name, give letters, digits, `_`, `-`, `+` and `.`, at most {LONGEST_NAME} bytes"
+    if name == "lab" or name.endswith((".partial", ".replaced")):
+        reason = "the folder of work in JupyterLab" if name == "lab" else "the ending of folders of unfinished runs"
+        return f"reserved ({reason}), give another name"
+    return ""
 
 
 def _cut(text: str, length: int) -> str:
