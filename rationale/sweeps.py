@@ -78,6 +78,8 @@ def main(argv: list[str] | None = None) -> int:
     unused = [option for option, is_given in given.items() if is_given and not args.run]
     if unused:
         parser.error(f"{unused[0]}: only with --run, which makes the runs")
+    if args.commands and args.run:
+        parser.error("--commands: not with --run; it prints the commands of the runs, and makes none")
     outputs = Path(os.path.realpath(root() / args.outputs))
     if args.run and not args.snakemake:
         prepare_for(args.sweep)

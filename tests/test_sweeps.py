@@ -251,6 +251,14 @@ def test_the_plan_and_the_commands_can_be_seen_first(play, capsys):
     assert "-m rationale.runs" in capsys.readouterr().out
 
 
+def test_commands_that_are_only_printed_are_not_to_be_run_as_well(play, capsys):
+    path = play.sweep("notebook: train\nruns: [a.yaml]\n")
+    with pytest.raises(SystemExit) as end:
+        main([path, "--run", "--commands", "--outputs", str(play.folder / "out")])
+    printed = capsys.readouterr()
+    assert end.value.code == 2 and not printed.out and "--commands: not with --run" in printed.err
+
+
 def test_a_planned_run_is_done_again_after_its_parameters_or_its_own_corpus_changed(tmp_path, monkeypatch):
     for folder in ("rationale", "notebooks"):
         shutil.copytree(root() / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__"))
