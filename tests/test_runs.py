@@ -640,6 +640,32 @@ def test_a_device_that_the_machine_lacks_is_refused_before_the_notebook_starts(t
     assert not started and folders(tiny) == []
 
 
+@pytest.mark.parametrize("how", ["again", "again_if_changed"])
+@pytest.mark.parametrize(
+    ("item", "environment"),
+    [
+        ("device=cuda", {}),
+        ("selection=0.5", {"OMP_NUM_THREADS": "many"}),
+        ("selection=0.5", {"RATIONALE_DATA": "x" * 300}),
+    ],
+)
+def test_what_cannot_be_executed_is_refused_before_an_unfinished_run_is_discarded(
+    tiny, monkeypatch, how, item, environment
+):
+    torch = pytest.importorskip("torch")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    tiny.write_text(TINY.replace('vectors: str = ""', 'device: str = "cpu"  # where\nvectors: str = ""'))
+    with pytest.raises(RunFailed):
+        go(tiny, "vectors=fail", name="x")
+    unfinished = tiny.parent / "out" / "tiny" / "x.partial"
+    before = {path: path.read_bytes() for path in unfinished.rglob("*") if path.is_file()}
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(BadInput, match=r"device: got 'cuda'|OMP_NUM_THREADS=many|RATIONALE_DATA=.*too long"):
+        go(tiny, item, name="x", **{how: True})
+    assert {path: path.read_bytes() for path in unfinished.rglob("*") if path.is_file()} == before
+
+
 def test_by_hand_a_device_that_the_machine_lacks_is_refused_by_the_cell_that_validates(monkeypatch):
     torch = pytest.importorskip("torch")
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)

@@ -189,10 +189,9 @@ def run(
         if work.resumed and again_if_changed and not replace and (unlike := unlike_recorded(work.path, recorded)):
             _refuse_others(work.path, notebook, items, f"an unfinished run {unlike}")
         if work.resumed:
-            _continue_or_clear(work, recorded, code, again, again_if_changed)
+            _continue_or_clear(work, recorded, code, again, again_if_changed, threads)
         if not (work.path / "run.ipynb").is_file():
-            check_device(params)
-            check_texts(params)
+            _check_possible(params, threads)
             for note in notes:
                 print(f"note: {printable(note)}")
             changed = values_for_kernel(notebook, params)
@@ -221,14 +220,24 @@ def _check_encoding(target: Path) -> None:
         raise BadInput(f"--outputs {shown(target)}: a name that is not UTF-8, give another folder") from None
 
 
+def _check_possible(params: dict[str, Any], threads: int | None) -> None:
+    """Refuse what no kernel could execute: a missing device, texts of one's own, a variable of the environment."""
+    kernel_settings(threads)
+    if os.environ.get("RATIONALE_DATA"):
+        _data_folder(os.environ["RATIONALE_DATA"])
+    check_device(params)
+    check_texts(params)
+
+
 def _continue_or_clear(
-    work: WorkFolder, params: dict[str, Any], code: str, again: bool, again_if_changed: bool
+    work: WorkFolder, params: dict[str, Any], code: str, again: bool, again_if_changed: bool, threads: int | None
 ) -> None:
     """Decide what becomes of an unfinished run: it is continued, cleared so that it begins anew, or refused."""
     unlike = unlike_recorded(work.path, params)
     stale, other_files = _stale(work.path, code), changed_files(work.path)
     trained = any(work.path.rglob("checkpoint*"))
     if again or (again_if_changed and (unlike or stale)) or (other_files and not (trained or unlike)):
+        _check_possible(params, threads)  # before anything is lost
         if trained and not again:
             print(f"begins anew, because there is an unfinished run {unlike or f'and {stale}'}: {shown(work.path)}")
         work.clear()
