@@ -169,7 +169,10 @@ def test_an_unfinished_run_continues_and_a_finished_one_begins_anew(tmp_path, mo
     with pytest.raises(BadInput, match=r"an unfinished run, and .*train.txt has changed since it began"):
         run.folder("12_x")
     (folder / "metrics.json").touch()
+    (folder / "checkpoint-500").mkdir()
+    (folder / "checkpoints.csv").write_text("mine")
     assert not (run.folder("12_x") / "checkpoint.safetensors").exists()
+    assert (folder / "checkpoint-500").is_dir() and (folder / "checkpoints.csv").is_file(), "they are no checkpoints"
 
 
 def test_the_runner_does_not_replace_a_run_by_papermill_unasked(tmp_path):

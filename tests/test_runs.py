@@ -477,6 +477,20 @@ def test_a_mistake_after_a_checkpoint_keeps_the_checkpoint_and_the_finished_run(
     assert (folder.with_name("x.partial") / "checkpoint.txt").exists()
 
 
+def test_only_checkpoints_are_removed_at_the_end_and_no_result_that_is_called_like_one(tiny):
+    saves = """
+(folder / "checkpoint-500").mkdir()
+(folder / "checkpoint-500" / "weights.txt").write_text("mine")
+(folder / "checkpoints.csv").write_text("mine")
+(folder / "checkpoint.txt").write_text("of the runner")
+"""
+    tiny.write_text(TINY + saves)
+    folder = go(tiny)
+    kept = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("checkpoint*"))
+    assert kept == ["checkpoint-500", "checkpoints.csv"] and folders(tiny) == ["default"]
+    assert {"checkpoint-500/weights.txt", "checkpoints.csv"} <= read_digests(folder).keys()
+
+
 def test_a_failed_run_keeps_its_notebook_says_where_and_continues(tiny):
     with pytest.raises(RunFailed, match="the roof is on fire") as caught:
         go(tiny, "vectors=fail", name="x")

@@ -26,7 +26,7 @@ from rationale.runs.record import (
     recorded_params,
     write_record,
 )
-from rationale.runs.workspace import root, run_name
+from rationale.runs.workspace import checkpoints_in, root, run_name
 from rationale.runs.yaml_files import as_override
 
 _locked: dict[Path, int] = {}  # folders and their open descriptors, held until this process ends
@@ -90,15 +90,14 @@ class PlainRun:
         _lock(folder)
         source = self.source or root() / "notebooks" / f"{name}.py"
         code = fingerprint(source, self.params) if source.is_file() else "unknown"
-        checkpoints = list(folder.rglob("checkpoint*"))
-        if checkpoints and not (folder / "metrics.json").is_file():
+        if any(folder.rglob("checkpoint*")) and not (folder / "metrics.json").is_file():
             if other := changed_files(folder):
                 reason = f"an unfinished run, and {other[0]} has changed since it began"
                 raise BadInput(f"{shown(folder)}: {reason}; put the old file back, or delete the folder")
             if recorded_code(folder) != code:
                 print(f"note: the code has changed since this run began; to start it again, delete {shown(folder)}")
         else:  # an earlier run, if there is one, has finished: this one begins anew and replaces its files
-            for checkpoint in checkpoints:
+            for checkpoint in checkpoints_in(folder):
                 checkpoint.unlink()
             threads = os.environ.get("OMP_NUM_THREADS", str(os.cpu_count()))
             write_record(folder, name, self.params, code, threads, BY_PAPERMILL)
@@ -125,7 +124,7 @@ def _tidy(folder: Path, began: float) -> None:
     """When the kernel ends: remove the checkpoints of a run that has finished since `began`, as the runner does."""
     metrics = folder / "metrics.json"
     if metrics.is_file() and metrics.stat().st_mtime >= began - 1:  # clocks of file systems may be coarse
-        for checkpoint in folder.rglob("checkpoint*"):
+        for checkpoint in checkpoints_in(folder):
             checkpoint.unlink()
 
 

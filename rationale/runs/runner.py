@@ -40,7 +40,15 @@ from rationale.runs.record import (
 )
 from rationale.runs.saving import engine
 from rationale.runs.watch import NOTE, BesideBars, progress_shown
-from rationale.runs.workspace import is_file, notebook_path, read_if_there, root, run_name, why_no_name
+from rationale.runs.workspace import (
+    checkpoints_in,
+    is_file,
+    notebook_path,
+    read_if_there,
+    root,
+    run_name,
+    why_no_name,
+)
 from rationale.runs.yaml_files import is_override
 
 INLINE_PICTURES = {"MPLBACKEND": "module://matplotlib_inline.backend_inline"}
@@ -348,7 +356,7 @@ def _write_run(page: Any, name: str, work: WorkFolder, to_html: ToHtml, began: f
         print(f"seconds: {time.monotonic() - began:.1f}{' (continued)' if work.resumed else ''}", file=file)
     for finished in (FAILED, FILE):
         (work.path / finished).unlink(missing_ok=True)
-    for checkpoint in list(work.path.rglob("checkpoint*")):
+    for checkpoint in checkpoints_in(work.path):
         checkpoint.unlink()
         if not any(checkpoint.parent.iterdir()):
             checkpoint.parent.rmdir()

@@ -103,6 +103,11 @@ def is_finished(folder: Path) -> bool:
     return (folder / "run.ipynb").is_file() or (by_papermill and folder.suffix != ".partial")
 
 
+def checkpoints_in(folder: Path) -> list[Path]:
+    """The checkpoints below the folder of a run: files of this name with any ending, as in `checkpoint.safetensors`."""
+    return [path for path in folder.rglob("checkpoint*") if path.name.split(".")[0] == "checkpoint" and path.is_file()]
+
+
 def changed_at(path: Path) -> float:
     """When a file was changed, in seconds since 1970; 0 if there is none."""
     try:
