@@ -5,6 +5,7 @@ import datetime
 import html
 import io
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from rationale.data.read import read_alignment
 from rationale.errors import BadInput
 from rationale.runs.predict import WINDOW, main
 from rationale.runs.saved import save_run
+from rationale.training.checkpoint import read_tensors, write_tensors
 from rationale.training.settings import AlignmentSettings
 
 SMALL = {"embedding_size": 8, "hidden_size": 6, "epochs": 1, "selection": 0.4, "learning_rate": 0.01, "device": "cpu"}
@@ -290,6 +292,21 @@ def test_labels_that_are_no_class_are_named_and_a_page_of_other_labels_alone_is_
     path = str(write_table(tmp_path / "none.csv", rows[1:]))
     code, out, err = told(capsys, labelled, "--file", path, "--html", "--label", "stars")
     assert (code, out) == (2, "") and "none of the labels is a class of this run; accepted are 'neg', 'pos'" in err
+
+
+def test_labels_of_a_run_whose_classes_are_spelled_as_in_a_program_are_known_on_its_page(tmp_path, capsys):
+    """An older run has the classes False and True, and the table says false and true."""
+    texts = [{"text": row["text"], "label": row["label"] == "pos"} for row in reviews(60)]
+    rationale.fit(write_table(tmp_path / "r.csv", texts), folder=tmp_path / "new", **SMALL)
+    tensors, facts = read_tensors(tmp_path / "new" / "model.safetensors")
+    (tmp_path / "old").mkdir()
+    write_tensors(tmp_path / "old" / "model.safetensors", tensors, facts | {"labels": ["False", "True"]})
+    path = write_lines(tmp_path / "labelled.jsonl", texts[:4])
+    options = ["--file", str(path), "--html", "--label", "label"]
+    pages = [told(capsys, str(tmp_path / run), *options) for run in ("new", "old")]
+    counts = [re.search(r"<p>(\d of 4 texts with a label got a wrong answer)", page)[1] for _, page, _ in pages]
+    assert [code for code, *_ in pages] == [0, 0] and counts[0] == counts[1]
+    assert not any("that is no class" in err for *_, err in pages)
 
 
 def test_a_page_of_scores_ends_with_their_mean_distance_from_the_labels(scored, tmp_path, capsys):

@@ -145,7 +145,8 @@ def note_of_labels(column: str, labels: Sequence[Any], classes: Sequence[str]) -
         There are labels, and none of them is a class of the model.
     """
     given = Counter(cell for cell in map(label_as_text, labels) if cell)
-    others = [name for name in given if name not in classes]
+    known_as = set(map(label_as_text, classes))  # an older run has a class True, say
+    others = [name for name in given if name not in known_as]
     if not others:
         return ""
     few = f"{', '.join(map(excerpt, others[:3]))}{', ...' * (len(others) > 3)}"
