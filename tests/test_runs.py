@@ -21,7 +21,18 @@ import yaml
 from conftest import at_home
 
 from rationale.errors import BadInput
-from rationale.runs import RunFailed, __main__, failures, kernel, run, runner, validated, waiting, workspace
+from rationale.runs import (
+    RunFailed,
+    __main__,
+    environment,
+    failures,
+    kernel,
+    run,
+    runner,
+    validated,
+    waiting,
+    workspace,
+)
 from rationale.runs.folder import read_digests
 from rationale.runs.workspace import run_name
 from tests.forked import forked, plain_page, run_forked
@@ -284,6 +295,30 @@ def test_an_empty_folder_of_outputs_is_refused(tiny, capsys):
     with pytest.raises(SystemExit) as caught:
         __main__.main([str(tiny), "--outputs", ""])
     assert caught.value.code == 2 and "--outputs: an empty value is not accepted" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
+def test_the_commit_of_a_repository_around_an_installed_package_is_not_that_of_the_package(tmp_path, monkeypatch):
+    """In a project with its own repository, the package is installed in `.venv` there."""
+    alone = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+
+    def git(folder: Path, *arguments: str) -> str:
+        identity = ["-c", "user.name=a", "-c", "user.email=a@b.c"]
+        done = subprocess.run(["git", "-C", folder, *identity, *arguments], env=alone, capture_output=True, text=True)
+        return done.stdout.strip()
+
+    def recorded(folder: Path) -> str:
+        monkeypatch.setattr(environment, "root", lambda: folder)
+        return re.search("^commit: (.*)$", environment.describe_environment("x", {}, "unknown", "1"), re.M)[1]
+
+    project, installed = tmp_path / "project", tmp_path / "project" / ".venv" / "site-packages"
+    installed.mkdir(parents=True)
+    git(project, "init")
+    git(project, "commit", "--allow-empty", "--message", "of somebody else")
+    assert recorded(installed) == "unknown"
+    (tmp_path / "link").symlink_to(project)
+    for clone in (project, tmp_path / "link"):
+        assert recorded(clone) == git(project, "rev-parse", "HEAD") != ""
 
 
 def test_a_full_disk_is_told_in_words(tiny):

@@ -79,8 +79,9 @@ def describe_environment(notebook: str, params: dict[str, Any], code: str, threa
         done = subprocess.run(["git", "-C", str(root()), *args], capture_output=True, text=True)
         return done.stdout.strip() if done.returncode == 0 else "unknown"
 
-    try:
-        commit = git("rev-parse", "HEAD")
+    try:  # the package may be installed in a folder of somebody else's repository
+        is_clone = (top := git("rev-parse", "--show-toplevel")) != "unknown" and os.path.samefile(top, root())
+        commit = git("rev-parse", "HEAD") if is_clone else "unknown"
         commit += " with local changes" if commit != "unknown" and git("status", "--porcelain") else ""
     except OSError:
         commit = "unknown"
