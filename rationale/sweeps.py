@@ -11,7 +11,7 @@ from rationale.runs.pool import change_of_comparison, changes_since
 from rationale.runs.sweeping import execute, prepare_for, status
 from rationale.runs.sweeps import __doc__ as DESCRIPTION
 from rationale.runs.sweeps import read_sweep
-from rationale.runs.workspace import root
+from rationale.runs.workspace import named_folder, root
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -54,6 +54,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--quiet", action="store_true", help="with --run: show no progress, only what failed")
     add(
         "--outputs",
+        type=named_folder,
         default="outputs",
         metavar="DIR",
         help="folder of the results, absolute or below the repository (default: outputs)",

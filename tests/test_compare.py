@@ -158,6 +158,16 @@ def test_a_folder_whose_name_looks_like_a_pattern_is_that_folder_and_no_other(tm
     assert found == [asked["out1"].resolve()], "a pattern that is no folder still finds its folders"
 
 
+def test_an_empty_folder_is_refused_and_not_the_current_one(sweep, tmp_path, monkeypatch, capsys):
+    (here := tmp_path / "here").mkdir()
+    monkeypatch.chdir(here)
+    runs = sorted(map(str, (sweep / "12_train_sst").glob("l*")))
+    with pytest.raises(SystemExit) as end:
+        results.main([*runs, "--by", "learning_rate", "--metric", "accuracy", "--no-plot", "--out", ""])
+    assert end.value.code == 2 and "--out: an empty value is not accepted, give a folder" in capsys.readouterr().err
+    assert not list(here.iterdir())
+
+
 def test_an_output_that_cannot_be_written_is_refused_before_anything_is_printed(sweep, capsys):
     runs = sorted(map(str, (sweep / "12_train_sst").glob("l*")))
     (sweep / "file").write_text("")

@@ -259,6 +259,13 @@ def test_commands_that_are_only_printed_are_not_to_be_run_as_well(play, capsys):
     assert end.value.code == 2 and not printed.out and "--commands: not with --run" in printed.err
 
 
+def test_an_empty_folder_of_outputs_is_refused_and_not_the_repository(play, capsys):
+    path = play.sweep("notebook: train\nruns: [a.yaml]\n")
+    with pytest.raises(SystemExit) as end:
+        main([path, "--outputs", ""])
+    assert end.value.code == 2 and "--outputs: an empty value is not accepted, give a fol" in capsys.readouterr().err
+
+
 def test_a_planned_run_is_done_again_after_its_parameters_or_its_own_corpus_changed(tmp_path, monkeypatch):
     for folder in ("rationale", "notebooks"):
         shutil.copytree(root() / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__"))

@@ -21,7 +21,7 @@ from rationale.runs.environment import MOST_THREADS
 from rationale.runs.runner import Execute, RunFailed, run
 from rationale.runs.waiting import kernel_ahead
 from rationale.runs.watch import OnlyNotes
-from rationale.runs.workspace import notebook_path, read_if_there, root
+from rationale.runs.workspace import named_folder, notebook_path, read_if_there, root
 from rationale.settings import accepts, components, show
 
 FLAG = re.compile(r"--(again|name|outputs)\b")  # of those that messages name
@@ -118,13 +118,6 @@ def listing(notebook: str | None, width: int = 100) -> str:
     return "\n".join(lines).lstrip()
 
 
-def _folder(text: str) -> Path:
-    """The folder that an argument names."""
-    if not text.strip():
-        raise argparse.ArgumentTypeError("an empty value is not accepted, give a folder")
-    return Path(text)
-
-
 def _parser() -> argparse.ArgumentParser:
     """The parser of the command line."""
     parser = argparse.ArgumentParser(
@@ -150,7 +143,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     add("--wait", action="store_true", help="wait if another process executes the same run")
     add("--name", help="name of the run (default: made of the arguments)")
-    add("--outputs", type=_folder, metavar="DIR", help="folder for the results (default: outputs/)")
+    add("--outputs", type=named_folder, metavar="DIR", help="folder for the results (default: outputs/)")
     add(
         "--threads",
         type=int,

@@ -24,7 +24,7 @@ from rationale.nn.gates import GATES
 from rationale.runs import compare, saved
 from rationale.runs.differences import BASELINE, defaults_of, has_effect, of_baseline
 from rationale.runs.origin import is_by_fit, notebook_of
-from rationale.runs.workspace import root
+from rationale.runs.workspace import named_folder, root
 from rationale.settings import did_you_mean
 
 if TYPE_CHECKING:
@@ -203,8 +203,9 @@ def main(argv: list[str] | None = None) -> int:
         "--metric", nargs="+", required=True, metavar="METRIC", help="such as accuracy or rate_selected"
     )
     parser.add_argument("--split", choices=["dev", "test"], default="test", help="default: test")
+    usual = root() / "outputs" / "results"
     parser.add_argument(
-        "--out", metavar="DIR", default=str(root() / "outputs" / "results"), help="folder (default: outputs/results)"
+        "--out", type=named_folder, metavar="DIR", default=usual, help="folder (default: outputs/results)"
     )
     parser.add_argument("--no-plot", action="store_true", help="no figures")
     args = parser.parse_args(argv)
@@ -222,7 +223,7 @@ def main(argv: list[str] | None = None) -> int:
     table, caption = table_of(means, metrics, by), compare.caption(rows, args.split)
     for name in over_fewer_seeds(means, metrics):
         print(f"note: {name} is a mean over fewer runs where {name}_seeds is less than seeds", file=sys.stderr)
-    names_written = write(Path(args.out), means, table, caption, metrics, by, args)
+    names_written = write(args.out, means, table, caption, metrics, by, args)
     pd = optional("pandas", "tables of results", "notebooks")
     with pd.option_context("display.width", None, "display.max_columns", None, "display.max_rows", None):
         print(table.to_string(index=False, na_rep="", float_format=lambda value: f"{value:.4g}"))

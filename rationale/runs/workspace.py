@@ -3,6 +3,7 @@
 import difflib
 import hashlib
 import re
+from argparse import ArgumentTypeError
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -87,6 +88,13 @@ def notebook_path(notebook: str | Path) -> Path:
         raise BadInput(f"{notebook}: no such notebook; the notebooks are in a clone of the repository, call this there")
     close = difflib.get_close_matches(given.stem, known, n=3, cutoff=0.4)
     raise BadInput(f"{notebook}: no such notebook, give a .py file or one of {', '.join(close or known)}")
+
+
+def named_folder(text: str) -> Path:
+    """The folder that an argument of a command names; an empty one is more likely a variable that is not set."""
+    if not text.strip():
+        raise ArgumentTypeError("an empty value is not accepted, give a folder")
+    return Path(text)
 
 
 def is_file(path: Path) -> bool:
