@@ -751,6 +751,17 @@ def test_list_shows_the_parameters_of_a_notebook(tiny, capsys):
     assert "selection: 0.4\n" in out and "a number in (0, 1)" in out
 
 
+@pytest.mark.parametrize(
+    ("options", "first"),
+    [(["sede=3"], "sede=3"), (["--again"], "--again"), (["--threads", "2"], "--threads"), (["--name", "x"], "--name")],
+)
+def test_what_has_no_effect_on_a_list_of_parameters_is_refused(tiny, capsys, options, first):
+    with pytest.raises(SystemExit) as caught:
+        __main__.main([str(tiny), "--list", *options])
+    printed = capsys.readouterr()
+    assert caught.value.code == 2 and not printed.out and f"{first}: not with --list, which runs noth" in printed.err
+
+
 def test_list_shows_only_what_the_notebook_accepts_and_fits_the_terminal(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     wanted = {"10_first_rationale": "hardkuma", "13_train_nli": "recurrent", "15_train_seq2seq": "fusedmax"}

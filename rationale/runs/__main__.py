@@ -154,17 +154,26 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-@command
-def main(argv: list[str] | None = None, execute: Execute | None = None) -> int:
-    """The command line; returns the exit code. `execute` is that of `run`; None: a kernel that starts at once."""
-    parser = _parser()
-    args = parser.parse_intermixed_args(argv)
+def _refuse_unused(parser: argparse.ArgumentParser, args: argparse.Namespace) -> None:
+    """Refuse arguments that are not accepted, or would have no effect."""
     if args.threads is not None and not 1 <= args.threads <= MOST_THREADS:
         parser.error(f"--threads: give a whole number from 1 to {MOST_THREADS}")
     if args.notebook is None and not args.list:
         parser.error("give the name of a notebook; --list shows them, --help explains")
     if args.replace and not args.again_if_changed:
         parser.error("--replace: only with --again-if-changed; --again replaces any run of this name")
+    flags = {name: value for name, value in vars(args).items() if name not in ("notebook", "items", "list")}
+    unused = [*args.items, *(f"--{name.replace('_', '-')}" for name, value in flags.items() if value)]
+    if args.list and unused:
+        parser.error(f"{printable(unused[0])}: not with --list, which runs nothing")
+
+
+@command
+def main(argv: list[str] | None = None, execute: Execute | None = None) -> int:
+    """The command line; returns the exit code. `execute` is that of `run`; None: a kernel that starts at once."""
+    parser = _parser()
+    args = parser.parse_intermixed_args(argv)
+    _refuse_unused(parser, args)
 
     received = []
 
