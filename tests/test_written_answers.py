@@ -236,6 +236,17 @@ def test_a_kept_column_keeps_its_name_and_the_answer_beside_it_has_another(score
     assert 1 <= float(row["answer_stars"]) <= 10
 
 
+@pytest.mark.parametrize("name", ["text", "rationale", "unknown", "kept"])
+def test_a_score_that_is_called_like_a_key_of_json_stands_beside_it(scored, tmp_path, capsys, name):
+    tensors, facts = read_tensors(Path(scored) / "model.safetensors")
+    facts["parameters"] |= {"text": "body", "label": name}
+    write_tensors(tmp_path / "model.safetensors", tensors, facts)
+    path = write_table(tmp_path / "new.csv", [{"body": "a new film", "id": "7"}])
+    options = ["--file", str(path), "--jsonl", "--spans", "--keep", "id", "--column", "body"]
+    usual, renamed = (json.loads(told(capsys, run, *options)[1]) for run in (scored, str(tmp_path)))
+    assert renamed == {f"answer_{name}" if key == "stars" else key: value for key, value in usual.items()}
+
+
 def test_a_kept_cell_that_is_no_text_is_written_as_json(labelled, tmp_path, capsys):
     """Of a table whose cells may be lists, objects or truth values; text and numbers stay as they are."""
     cells = [{"a": [1, 'é, "x"'], "b": None}, ["u", 2.5], True, "plain", 7, None, 0.5]

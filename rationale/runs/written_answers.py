@@ -83,14 +83,16 @@ def as_text(answers: Iterable[Answer]) -> Iterator[str]:
 def as_json(run: SavedRun, answers: Iterable[Answer]) -> Iterator[dict]:
     """Per answer an object with the passages, or with the aligned words of a pair, instead of tokens and gates.
 
-    All objects have the same keys. Of a text without words, the values are None or empty.
+    All objects have the same keys. Of a text without words, the values are None or empty. A score with the name of
+    another key is called `answer_NAME`.
     """
-    unscored = dict[str, float | None]() if run.gives_classes else dict.fromkeys(run.outputs)
+    others = ["kept", "text", "unknown", *(["second", "alignment"] if run.of_pairs else ["rationale"])]
+    names = {} if run.gives_classes else _beside(run.outputs, others)
     for answer in answers:
         row: dict = {"text": answer.text} | ({"second": answer.second} if run.of_pairs else {})
         if run.gives_classes:
             row |= {"label": answer.label, "probability": answer.probability}
-        row |= unscored | answer.scores
+        row |= {key: answer.scores.get(name) for name, key in names.items()}
         if run.of_pairs:
             row["alignment"] = [
                 {"first": first._asdict(), "second": second._asdict(), "weight": weight}
@@ -99,6 +101,18 @@ def as_json(run: SavedRun, answers: Iterable[Answer]) -> Iterator[dict]:
         else:
             row["rationale"] = [span._asdict() for span in answer.rationale]
         yield row | {"unknown": answer.unknown}
+
+
+def _beside(names: Iterable[str], others: Iterable[str]) -> dict[str, str]:
+    """What each of these names is called beside others: `answer_NAME` if another one is called the same."""
+    found, taken = dict[str, str](), set(others)
+    for name in names:
+        free = name
+        while free in taken:
+            free = f"answer_{free}"
+        taken.add(free)
+        found[name] = free
+    return found
 
 
 def kept_rows(path: Path | None, columns: list[str]) -> Iterable[dict[str, Any]]:
