@@ -182,6 +182,19 @@ def test_a_file_that_somebody_added_to_a_run_is_kept_when_the_run_is_made_again(
     assert "notes/mine.txt" not in read_digests(folder) and folders(tiny) == ["default"]
 
 
+def test_a_link_that_somebody_added_to_a_run_is_kept_as_it_was_when_the_run_is_made_again(tiny, capsys):
+    folder, elsewhere = go(tiny), tiny.parent / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "mine.txt").write_text("mine")
+    links = {"folder": elsewhere, "file": elsewhere / "mine.txt", "nothing": tiny.parent / "nowhere"}
+    for name, place in links.items():
+        (folder / name).symlink_to(place)
+    go(tiny, again=True)
+    assert {name: Path(os.readlink(folder / name)) for name in links} == links
+    assert "which had not written it: file, folder, nothing\n" in capsys.readouterr().out
+    assert [path.name for path in elsewhere.iterdir()] == ["mine.txt"], "what it leads to is left alone"
+
+
 def test_a_file_that_somebody_edited_in_a_run_is_kept_when_the_run_is_made_again(tiny, capsys):
     folder = go(tiny)
     executed = (folder / "run.ipynb").read_text()

@@ -261,7 +261,7 @@ def _list_digests(folder: Path, listed: dict[str, str]) -> None:
 
 
 def added_files(folder: Path) -> list[Path]:
-    """Paths, relative to the folder of a finished run, of the files that somebody else has added to it.
+    """Paths, relative to the folder of a finished run, of the files and links that somebody else has added to it.
 
     Of a run without `SHA256SUMS` this is not known: the list is empty. If the list is damaged, each file may be one.
     """
@@ -271,7 +271,8 @@ def added_files(folder: Path) -> list[Path]:
             return []
     except (OSError, ValueError):
         written = {}
-    files = [path.relative_to(folder) for path in sorted(folder.rglob("*")) if path.is_file()]
+    there = sorted(folder.rglob("*"))
+    files = [path.relative_to(folder) for path in there if path.is_file() or path.is_symlink()]
     return [
         path
         for path in files
