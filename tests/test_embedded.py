@@ -139,6 +139,36 @@ def test_the_explorer_of_shapes_computes_what_the_package_computes_at_500_points
 
 
 @needs_node
+def test_the_entropy_of_a_gate_whose_support_ends_at_0_or_1_is_finite_in_the_browser_too():
+    shapes = itertools.product((0.01, 0.5, 1.0, 30.0), (0.01, 0.1, 0.5, 20.0), (-0.2, -0.01, 0.0), (1.0, 1.1))
+    points = [dict(zip(("a", "b", "left", "right"), ends, strict=True)) for ends in shapes]
+    for point, found in zip(points, in_node(explore_shapes(), "gate => m.describe(gate).entropy", points), strict=True):
+        assert found is not None, f"{point}: the entropy is infinite or no number"
+        agrees(found, describe_shape(**point)["entropy"], f"entropy of {point}", rtol=1e-5, atol=1e-6)
+
+
+@needs_node
+def test_an_infinite_number_is_shown_with_its_sign():
+    base = SimpleNamespace(_esm=embedded.module() + "export { shown };")
+    numbers = ["Infinity", "-Infinity", "NaN", "-0.5"]  # JSON has none of the first three
+    assert in_node(base, "text => m.shown(Number(text))", numbers) == ["∞", "-∞", "no number", "-0.5"]
+
+
+@needs_node
+def test_a_slider_stands_at_its_end_where_its_number_is_infinite():
+    base = SimpleNamespace(_esm=embedded.module() + "export { slider };")
+    place = """text => {
+      globalThis.document = { createElement: () => ({
+        setAttribute(name, value) { this[name] = value; }, addEventListener() {},
+        append(...children) { this.children = children; } }) };
+      const row = m.slider("raw a", { min: -7, max: 20, step: 0.05, get: () => Number(text) });
+      row.update();
+      return row.children[1].value;
+    }"""
+    assert in_node(base, place, ["-Infinity", "3.5", "Infinity"]) == [-7, 3.5, 20], "a browser would show the middle"
+
+
+@needs_node
 def test_the_explorer_of_attention_computes_what_the_package_computes_at_500_points():
     points = scores_to_try()
     compare_weights(points, in_node(explore_mappings(), COMPUTE_WEIGHTS, points))

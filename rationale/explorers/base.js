@@ -19,7 +19,7 @@ function shape(name, attributes = {}, ...children) {
 
 // A number with three digits, as people write it.
 function shown(value) {
-  if (!Number.isFinite(value)) return "∞";
+  if (!Number.isFinite(value)) return Number.isNaN(value) ? "no number" : value > 0 ? "∞" : "-∞";
   const size = Math.abs(value);
   return size > 0 && (size < 0.001 || size >= 1e4) ? value.toExponential(1) : String(Number(value.toPrecision(3)));
 }
@@ -48,7 +48,7 @@ function slider(label, { min, max, step, to = x => x, from = x => x, get, set })
   });
   const row = element("label", { class: "slider" }, element("span", {}, label), input, value);
   row.update = () => {
-    input.value = from(get());
+    input.value = Math.min(Number(input.max), Math.max(Number(input.min), from(get()))); // of -∞ it would be the middle
     value.textContent = shown(get());
     input.setAttribute("aria-valuetext", shown(get()));
   };

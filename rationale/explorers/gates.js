@@ -77,9 +77,11 @@ export function describe(gate) {
     // (H8), (H10): over the quantiles of the interior
     const below = m.zero + m.inside * Math.exp(logV);
     const above = m.one + m.inside * Math.exp(logRest);
-    const logK = logQuantile(below < 0.5 ? Math.log1p(-below) : Math.log(above), a, b);
+    const logS = below < 0.5 ? Math.log1p(-below) : Math.log(above);
+    const logK = logQuantile(logS, a, b);
     mean += weight * Math.min(1, Math.max(0, left + width * Math.exp(logK)));
-    logs += weight * (logDensity(logK, a, b) - Math.log(width));
+    // ln(1 - k^a) = logS / b, which stays finite where k rounds to 1
+    logs += weight * (Math.log(a * b) + (a - 1) * logK + ((b - 1) * logS) / b - Math.log(width));
   }
   const part = p => (p > 0 ? p * Math.log(p) : 0);
   const meanK = moment(1, a, b);
