@@ -170,6 +170,13 @@ def test_the_gates_of_a_training_stand_on_the_map_and_the_point_follows_a_word(v
              {"tokens": ["fine"], "gold": [1], "title": "label 0.9"}]  # fmt: skip
     epochs = [{"epoch": 1, "a": [[0.7, 0.7, 0.7], [0.7]], "b": [[0.7, 0.7, 0.7], [0.7]]},
               {"epoch": 2, "a": [[0.1, 3.0, 0.5], [5.0]], "b": [[2.0, 0.2, 150.0], [0.1]]}]  # fmt: skip
+    for row in epochs:
+        found = [
+            [describe_shape(*pair) for pair in zip(*shapes, strict=True)]
+            for shapes in zip(row["a"], row["b"], strict=True)
+        ]
+        row["open"] = [[1 - gate["P(0)"] for gate in gates] for gates in found]
+        row["z"] = [[gate["decision"] for gate in gates] for gates in found]
     explorer = ShapeExplorer(texts=texts, epochs=epochs, support=[-0.1, 1.1], epoch=2, left=-0.3)
     page = opened(visit, tmp_path, explorer)
     assert page.locator("circle.trained").count() == 3

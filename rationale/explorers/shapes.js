@@ -8,13 +8,12 @@ const within = v => Math.min(HIGHEST, Math.max(LOWEST, v));
 const round = v => Number(v.toPrecision(3));
 
 export function trainedAt(texts, epochs, [left, right], text, epoch) {
-  // each word of a text with its gate after an epoch: its shapes, P(z != 0) and its value at test time
+  // each word of a text with its gate after an epoch: its shapes, P(z != 0) and its value at test time by the run's rule
   const { tokens, gold } = texts[text],
-    { a, b } = epochs[epoch - 1];
+    { a, b, open, z } = epochs[epoch - 1];
   return tokens.map((word, i) => {
-    const gate = { a: a[text][i], b: b[text][i], left, right },
-      m = masses(gate);
-    return { ...gate, word, gold: Boolean(gold[i]), open: 1 - m.zero, z: decision(m, moment(1, gate.a, gate.b)) };
+    const gate = { a: a[text][i], b: b[text][i], left, right };
+    return { ...gate, word, gold: Boolean(gold[i]), open: open[text][i], z: z[text][i] };
   });
 }
 
@@ -183,7 +182,7 @@ function render({ model, el }) {
       .map(([name, v]) => `${name} = ${shown(v)}`);
     const won =
       z > 0 && z < 1 ? "the interval is the most probable, so the value is E[K]" : `{${z}} is the most probable`;
-    return `${list.join(", ")} nats. At test time z = ${shown(z)} (${won}).`;
+    return `${list.join(", ")} nats. At test time, the rule argmax gives z = ${shown(z)} (${won}).`;
   }
 
   let tiles = { key: "" };

@@ -79,7 +79,7 @@ def trained_gates(folder: Path | str) -> dict[str, Any]:
     rows = sorted((int(number), gates) for number, gates in saved["epochs"].items())
     if not rows or not all("a" in gates for _, gates in rows):
         raise BadInput(f"{file}: has no shapes; a run with `model: hardkuma` is accepted, made by this version")
-    epochs = [{"epoch": number, "a": gates["a"], "b": gates["b"]} for number, gates in rows]
+    epochs = [{"epoch": number} | {name: gates[name] for name in ("a", "b", "open", "z")} for number, gates in rows]
     support = [rows[-1][1]["left"], rows[-1][1]["right"]]
     return {"texts": saved["texts"], "epochs": epochs, "support": support, "epoch": len(epochs)}
 
@@ -100,8 +100,9 @@ class ShapeExplorer(Embedded):
     view : one of `VIEWS`
         The picture beside the map and the densities.
     texts, epochs, support : list
-        Of a trained model: `tokens`, `gold` and `title` of each text; the shapes `a` and `b` per text and token after
-        each epoch; and the ends of the support. Empty without a model.
+        Of a trained model: `tokens`, `gold` and `title` of each text; the shapes `a` and `b`, the probability `open`
+        that a gate is not 0 and its value `z` at test time, per text and token, after each epoch; and the ends of the
+        support. Empty without a model.
     text, epoch, word : int
         Which of its gates are drawn on the map, and which of them the point stands on. Texts count from 0, epochs and
         words from 1, and word 0 is none.
