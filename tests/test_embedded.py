@@ -174,6 +174,19 @@ def test_the_explorer_of_attention_computes_what_the_package_computes_at_500_poi
     compare_weights(points, in_node(explore_mappings(), COMPUTE_WEIGHTS, points))
 
 
+@needs_node
+def test_a_weight_that_is_exactly_0_at_the_border_of_the_support_counts_as_0_in_the_browser():
+    borders = {  # by hand: the second score is as far below the first as the map needs to give it the weight 0
+        "sparsemax": ([1.3, 0.2], 1.1),  # the distance is gamma
+        "entmax": ([1.9, -0.3], 1.1),  # 2 gamma
+        "sq_pnorm_max": ([1.7, 1.3], 0.4),  # gamma
+    }
+    points = [{"scores": scores, "gamma": gamma, "lam": 0} for scores, gamma in borders.values()]
+    for name, found in zip(borders, in_node(explore_mappings(), COMPUTE_WEIGHTS, points), strict=True):
+        first, second = found["weights"][name]
+        assert second == 0 and math.isclose(first, 1), f"{name}: {second} is not exactly 0"
+
+
 @pytest.mark.parametrize("explorer", [explore_shapes(), explore_mappings(lam=0.2)], ids=["shapes", "maps"])
 def test_a_static_page_gets_the_module_and_the_state_and_loads_nothing(explorer):
     page = explorer._repr_mimebundle_()[0]["text/html"]

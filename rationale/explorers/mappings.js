@@ -4,6 +4,8 @@
 
 const sum = values => values.reduce((total, v) => total + v, 0);
 
+const positive = v => (v > 1e-13 ? v : 0); // less is rounding: the weight is exactly 0
+
 export function project(v) {
   // (A2): the nearest point of the simplex
   const sorted = [...v].sort((x, y) => y - x);
@@ -13,7 +15,7 @@ export function project(v) {
     total += x;
     if (x > (total - 1) / (i + 1)) tau = (total - 1) / (i + 1);
   });
-  return v.map(x => (x - tau > 1e-14 ? x - tau : 0)); // less is rounding
+  return v.map(x => positive(x - tau));
 }
 
 export function smooth(x, lam) {
@@ -77,7 +79,7 @@ export const MAPS = {
   sparsemax: (x, gamma) => project(x.map(v => v / gamma)),
   entmax(x, gamma) {
     // (A6) with alpha = 3/2
-    const weights = u => x.map(s => Math.max(0, 1 + 0.5 * (s / gamma - u)) ** 2);
+    const weights = u => x.map(s => positive(1 + 0.5 * (s / gamma - u)) ** 2);
     const top = Math.max(...x) / gamma;
     return weights(root(u => sum(weights(u)), top, top + 2));
   },
@@ -101,7 +103,7 @@ export const MAPS = {
   sq_pnorm_max(x, gamma) {
     // (A5) with p = 3/2, so q = 3
     const weights = tau => {
-      const v = x.map(s => Math.max(0, s - tau) / gamma),
+      const v = x.map(s => positive((s - tau) / gamma)),
         norm = Math.cbrt(sum(v.map(s => s ** 3)));
       return v.map(s => (norm ? (s * s) / norm : 0));
     };
