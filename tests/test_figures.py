@@ -286,6 +286,20 @@ def test_words_with_dollar_signs_are_no_formulas():
     assert len(figures.to_png(fig, dpi=30)) > 1000
 
 
+def test_classes_and_settings_with_dollar_signs_are_no_formulas():
+    classes = ["$_$", "$5 to $9"]
+    fig = figures.draw_predictions(
+        classes, {"rationale": [0.4, 0.6]}, figures.live_figure(6, 3), "from $_$ to $5 to $9"
+    )
+    assert len(figures.live_png(fig)) > 1000
+    labels = [label.get_text() for label in fig.axes[0].get_xticklabels()]
+    assert labels == [r"\$_\$", "\\$5\nto\n\\$9"] and fig.axes[0].get_title("left") == r"from \$_\$ to \$5 to \$9"
+    fig, axes = figures.new_figure(2)
+    figures.draw_confusion([[3, 1], [0, 2]], classes, axes[0])
+    figures.draw_score_by_setting({"hardkuma": [(name, 0.5, 0.0) for name in classes]}, axes[1])
+    assert len(figures.to_png(fig, dpi=30)) > 1000
+
+
 def test_attention_shows_exact_zeros_and_does_not_separate_equal_neighbours():
     _, ax = figures.new_figure()
     figures.draw_attention([[0.5, 0.5, 0.0], [0.2, 0.3, 0.5]], ["a", "b"], ["x", "y", "z"], ax)

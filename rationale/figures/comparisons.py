@@ -17,6 +17,7 @@ from rationale.figures.look import (
     STYLED_MODELS,
     apply_style,
     check_numbers,
+    escape_dollars,
     set_labels,
     use_percent_ticks,
 )
@@ -118,7 +119,7 @@ def draw_score_by_setting(
             ax.axhline(mean, color=line_style["color"], linestyle=":", label=in_words(name))
             ax.axhspan(mean - spread, mean + spread, color=line_style["color"], alpha=0.12, linewidth=0)
     if not are_numbers:
-        ax.set_xticks(range(len(values)), [str(value) for value in values])
+        ax.set_xticks(range(len(values)), escape_dollars(map(str, values)))
         ax.margins(x=0.15)
     elif values and min(values) > 0 and max(values) >= 50 * min(values):
         ax.set_xscale("log")

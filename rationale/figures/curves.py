@@ -24,6 +24,7 @@ from rationale.figures.look import (
     SKY,
     apply_style,
     check_numbers,
+    escape_dollars,
     reuse_panels,
     set_labels,
     use_percent_ticks,
@@ -215,7 +216,8 @@ def draw_predictions(
         From numbers in [0, 1] to those that are written at the bars and at the axis, such as `SavedRun.rescaled`.
     """
     (ax,) = reuse_panels(fig, [("predictions", *names, *predictions)], left=0.07, right=0.99, bottom=0.16, top=0.9)
-    labels = [name.replace(" ", "\n") for name in names]
+    labels = [name.replace(" ", "\n") for name in escape_dollars(names)]
+    (title,) = escape_dollars([title])
     draw_bars(labels, predictions, ax, title, "prediction", fmt=lambda share: f"{on_scale([share])[0]:.2f}")
     ax.set(xlim=(-0.6, len(names) - 0.4), ylim=(0, 1.25))
     ax.set_yticks([0, 0.5, 1], [f"{number:g}" for number in on_scale([0, 0.5, 1])])
@@ -277,7 +279,7 @@ def draw_confusion(matrix, labels: Sequence[str], ax: Axes, title: str = "") -> 
             fontsize=10,
             color=ON_DARK if share[i, j] > 0.55 else ON_LIGHT,
         )
-    wrapped = [str(label).replace(" ", "\n") for label in labels]
+    wrapped = [label.replace(" ", "\n") for label in escape_dollars(map(str, labels))]
     ax.set_xticks(range(len(labels)), wrapped, fontsize=10)
     ax.set_yticks(range(len(labels)), wrapped, fontsize=10)
     ax.tick_params(length=0)
