@@ -309,6 +309,17 @@ def test_attention_shows_exact_zeros_and_does_not_separate_equal_neighbours():
     assert positions == [(1, 1), (2, 0), (2, 1)], "between x and y only in the second row"
 
 
+def test_a_row_with_a_long_label_keeps_half_of_the_figure_for_its_cells():
+    long = "20 %: Look 0.43, Smell 0.55, Palate 0.61, Taste 0.57, Overall impression of the beer 0.62"
+    fig = figures.draw_chosen_row(
+        [[0.5, 0.2], [0.1, 0.0]], [long, "30 %: short"], ["a", "b"], 0, figures.live_figure(9, 4)
+    )
+    (ax,) = fig.axes
+    assert ax.get_position().width > 0.5 and len(figures.live_png(fig)) > 1000
+    first, second = (label.get_text() for label in ax.get_yticklabels())
+    assert long.startswith(first[:-1]) and first[-1] == "…" and second == "30 %: short"
+
+
 def test_attention_says_what_its_colours_mean_if_asked():
     fig, ax = figures.new_figure()
     figures.draw_attention([[0.5, 0.5]], ["a"], ["x", "y"], ax, scale="share of the largest")

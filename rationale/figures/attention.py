@@ -24,6 +24,8 @@ from rationale.figures.look import (
 )
 from rationale.figures.words import token_in_words
 
+LONGEST_LABEL = 36  # letters of a row's label; more would leave its cells too little room, or none
+
 
 @apply_style
 def draw_simplex(weights, ax: Axes, title: str = "", labels: Sequence[str] = ("1", "2", "3")) -> Axes:
@@ -144,11 +146,13 @@ def draw_chosen_row(
     ----------
     weights : [R, C], in [0, 1]
     rows, columns : [R] and [C] labels
+        The label of a row is cut after `LONGEST_LABEL` letters.
     chosen : int in [0, R)
         Index of the framed row.
     fig : Figure
         The figure to redraw.
     """
+    rows = [row if len(row) <= LONGEST_LABEL else f"{row[: LONGEST_LABEL - 1]}…" for row in rows]
     left = 0.012 * max(map(len, rows)) + 0.02  # room for the labels of the rows, as a share of the figure
     (ax,) = reuse_panels(fig, [("rows", len(rows), *columns)], left=left, right=0.99, bottom=0.28, top=0.9)
     draw_attention(weights, rows, columns, ax, title)
