@@ -338,6 +338,13 @@ def test_jacobians_show_their_signs_on_one_scale_and_exact_zeros_apart():
     assert axes[0].yaxis_inverted(), "the first row is at the top"
 
 
+@pytest.mark.parametrize("precision", [torch.float32, torch.float64])
+def test_a_rate_that_is_the_lower_end_of_a_bar_counts_there(precision):
+    _, ax = figures.new_figure()
+    figures.draw_rate_histogram(torch.arange(20, dtype=precision) / 20, ax)
+    assert [bar.get_height() for bar in ax.patches] == [1] * 20, "0 / 20, 1 / 20, ..., 19 / 20 have a bar each"
+
+
 def test_the_simplex_colours_points_by_the_number_of_zeros():
     _, ax = figures.new_figure()
     figures.draw_simplex([[1, 0, 0], [0.5, 0.5, 0], [0.2, 0.3, 0.5], [0, 0, 1]], ax)
