@@ -373,6 +373,15 @@ def test_scores_are_drawn_in_the_order_of_their_rates():
 # --- the look and the files ------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("rates", [(0.004, 0.1), (0.0, 0.1), (0.02, 0.1)])
+def test_every_rate_is_inside_the_picture_also_on_a_scale_for_small_rates(rates):
+    _, ax = figures.new_figure()
+    figures.draw_score_against_rate({"hardkuma": [(rate, 0.5) for rate in rates]}, ax, log_rate=True)
+    places = ax.transData.transform([(rate, 0.5) for rate in rates])[:, 0]
+    assert ((ax.bbox.x0 <= places) & (places <= ax.bbox.x1)).all() and ax.get_xticks().size > 2
+    assert ax.get_xscale() == ("log" if min(rates) > 0 else "linear")
+
+
 def test_drawing_leaves_no_trace_in_the_global_settings():
     before = {key: matplotlib.rcParams[key] for key in figures.LOOK}
     fig, ax = figures.new_figure()

@@ -53,7 +53,8 @@ def draw_score_against_rate(
     percent : bool
         True if scores are shares in [0, 1], to be drawn in per cent; False for a squared error.
     log_rate : bool
-        True: small rates have as much room as large ones.
+        True: small rates have as much room as large ones. A rate of 0 has no place on such a scale; if there is one,
+        the scale stays linear.
     """
     for (model, rows), line_style in zip(points.items(), _line_styles(list(points)), strict=True):
         table = check_numbers(sorted([*row, 0.0][:3] for row in map(list, rows)), model).reshape(-1, 3)
@@ -65,11 +66,12 @@ def draw_score_against_rate(
         label = "full text (± 2σ)" if spread else "full text"
         ax.plot([1], [mean], "*", color=BLACK, markersize=14, clip_on=False, label=label, zorder=5)
     ax.set_xlim(-0.01, 1.02)
-    if log_rate:
-        least = min((row[0] for rows in points.values() for row in map(list, rows)), default=0.1)
+    least = min((row[0] for rows in points.values() for row in map(list, rows)), default=0.1)
+    if log_rate and least > 0:
         ax.set_xscale("log")
-        ax.set_xlim(0.8 * max(least, 0.01), 1.05)
-        ax.set_xticks([tick for tick in (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1) if tick >= 0.8 * least])
+        ax.set_xlim(0.8 * least, 1.05)
+        ticks = (0.0001, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1)
+        ax.set_xticks([tick for tick in ticks if tick >= 0.8 * least])
         ax.xaxis.set_minor_locator(NullLocator())
     use_percent_ticks(ax.xaxis)
     if percent:
