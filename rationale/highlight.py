@@ -54,13 +54,18 @@ def highlight_ansi(
         pieces.append((word, word))
     lines, used = [[]], 0
     for visible, output in pieces:
-        columns = sum(2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in visible)
+        columns = num_columns(visible)
         if lines[-1] and used + 1 + columns > width:
             lines.append([])
             used = 0
         used += columns + bool(lines[-1])
         lines[-1].append(output)
     return "\n".join(" ".join(line) for line in lines)
+
+
+def num_columns(text: str) -> int:
+    """The columns that a text takes in a monospaced font: two for each wide character, as Chinese ones are."""
+    return sum(2 if unicodedata.east_asian_width(character) in "WF" else 1 for character in text)
 
 
 def as_floats(values) -> np.ndarray:

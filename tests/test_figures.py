@@ -434,6 +434,22 @@ def test_html_escapes_tokens_and_title():
     assert "<script>" not in text and "&lt;script&gt;" in text and "&amp;" in text and "&lt;b&gt;" in text
 
 
+def test_an_svg_holds_all_of_each_word_inside_its_picture_whatever_the_characters():
+    tokens = ["beer", "a" * 100, "日本語", "\x08", "\ud800", "wide" + "語" * 60]
+    picture = figures.highlight_svg([("a title\x08 " * 20, tokens, [1.0, 0.0] * 3, None)])
+    root = ElementTree.fromstring(picture.encode())
+    width = float(root.get("viewBox").split()[2])
+    texts = [element for element in root.iter() if element.tag.endswith("text")]
+    words = [element for element in texts if element.get("textLength")]
+    for element in words:
+        assert float(element.get("x")) + float(element.get("textLength")) <= width - 18
+        taken = sum(18 if letter in "日本語" else 9 for letter in element.text)
+        assert float(element.get("textLength")) == taken, "no letter lies on its neighbour"
+    assert "".join(element.text for element in words) == "".join(tokens[:3]) + r"\x08\ud800" + tokens[-1]
+    titles = [element.text for element in texts if element not in words]
+    assert all(9 * len(title) < width for title in titles) and "".join(titles) == r"a title\x08 " * 20
+
+
 def test_terminal_text_in_colour_is_exact():
     text = figures.highlight_ansi(["a", "fine", "film"], [0, 1, 0.2], gold=[True, True, False], color=True)
     assert text == "\x1b[2;4ma\x1b[0m \x1b[1;30;48;5;214;4mfine\x1b[0m \x1b[1;30;48;5;229mfilm\x1b[0m"

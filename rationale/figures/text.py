@@ -3,8 +3,9 @@
 import html
 from collections.abc import Iterable, Sequence
 
+from rationale.errors import printable
 from rationale.figures.look import GREY, ORANGE
-from rationale.highlight import check_tokens
+from rationale.highlight import check_tokens, num_columns
 
 
 class Html(str):
@@ -48,7 +49,8 @@ def highlight_svg(texts: Iterable[tuple[str, Sequence[str], Sequence[float], Seq
     """Texts with their rationales highlighted, one below the other, as an SVG image in a monospaced font.
 
     Selected tokens are bold on orange (paler for a smaller z), tokens with z = 0 are grey, and gold tokens are
-    underlined. Lines are broken after 84 characters.
+    underlined. Lines are broken after 84 columns, of which a Chinese character takes two; so is a longer word. Control
+    characters, which an SVG may not hold, are replaced by their escapes.
 
     Parameters
     ----------
@@ -58,21 +60,32 @@ def highlight_svg(texts: Iterable[tuple[str, Sequence[str], Sequence[float], Seq
     columns, line, char, margin = 84, 25, 9.0, 18  # the first in characters, the others in pixels
     shapes, y = [], margin
     for title, tokens, z, gold in texts:
-        y += line
-        shapes.append(f'<text x="{margin}" y="{y}" font-weight="bold">{html.escape(title)}</text>')
+        for part in _pieces(title, columns):
+            y += line
+            shapes.append(f'<text x="{margin}" y="{y}" font-weight="bold">{html.escape(part)}</text>')
         column, y = 0, y + line
-        for token, value, mark in check_tokens(tokens, z, gold):
-            if column and column + len(token) > columns:
+        marked = check_tokens(tokens, z, gold)
+        for word, value, mark in ((part, *rest) for token, *rest in marked for part in _pieces(str(token), columns)):
+            if column and column + num_columns(word) > columns:
                 column, y = 0, y + line
-            x, width = margin + char * column, char * len(token)
+            x, width = margin + char * column, char * num_columns(word)
             if value > 0:
                 box = f'x="{x - 3:g}" y="{y - 17}" width="{width + 6:g}" height="23" rx="4" fill="{ORANGE}"'
                 shapes.append(f'<rect {box} fill-opacity="{0.25 + 0.5 * value:.2f}"/>')
             style = 'font-weight="bold" fill="black"' if value > 0 else f'fill="{GREY}"'
             style += ' text-decoration="underline"' if mark else ""
-            shapes.append(f'<text x="{x:g}" y="{y}" textLength="{width:g}" {style}>{html.escape(token)}</text>')
-            column += len(token) + 1
+            shapes.append(f'<text x="{x:g}" y="{y}" textLength="{width:g}" {style}>{html.escape(word)}</text>')
+            column += num_columns(word) + 1
         y += line // 2
     size = f'viewBox="0 0 {2 * margin + char * columns:g} {y + margin}"'
     head = f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="monospace" font-size="15">'
     return "\n".join([head, '<rect width="100%" height="100%" fill="white"/>', *shapes, "</svg>\n"])
+
+
+def _pieces(text: str, columns: int) -> list[str]:
+    """A text as it may stand in an SVG, in pieces of at most so many columns; mostly it is one."""
+    text = printable(text)
+    if num_columns(text) <= columns:
+        return [text]
+    size = columns // 2 if num_columns(text) > len(text) else columns
+    return [text[start : start + size] for start in range(0, len(text), size)]
