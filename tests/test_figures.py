@@ -357,6 +357,15 @@ def test_word_sentiment_writes_the_share_kept_on_each_bar():
     assert [text.get_text() for text in ax.texts][5:] == ["50 %", "25 %", "1 %", "100 %", "0 %"]
 
 
+def test_a_single_word_has_a_bar_and_more_words_than_there_are_are_refused():
+    _, ax = figures.new_figure()
+    figures.draw_word_sentiment([1, 20, 300, 40, 5], {"HardKuma": [1, 1, 30, 0, 5]}, ax)
+    tops = [bar.get_height() for bar in ax.patches]
+    assert tops == [1, 20, 300, 40, 5, 1, 1, 30, 0, 5] and ax.get_ylim()[0] < 1, "a bar that ends where it begins"
+    with pytest.raises(ValueError, match="counts: got .* of HardKuma, accepted are at most all words"):
+        figures.draw_word_sentiment([1, 20, 300, 40, 5], {"HardKuma": [2, 1, 30, 0, 5]}, ax)
+
+
 def test_each_cell_of_a_confusion_matrix_has_its_share_of_the_gold_class():
     _, ax = figures.new_figure()
     figures.draw_confusion([[3, 1], [0, 4]], ["negative", "positive"], ax)

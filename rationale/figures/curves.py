@@ -238,17 +238,27 @@ def draw_word_sentiment(
         All words of the corpus, from very negative to very positive.
     counts : model -> [5] counts
         Selected words, each count at most the corresponding entry of `all_counts`.
+
+    Raises
+    ------
+    ValueError
+        If a count is larger than that entry.
     """
     total = check_numbers(all_counts, "all_counts")
+    smallest = total.max(initial=0)  # of the counts above 0
     width = 0.84 / (1 + len(counts))
     for i, (name, row) in enumerate({"all words": total, **counts}.items()):
         row = check_numbers(row, name)
+        if (row > total).any():
+            raise ValueError(f"counts: got {row.tolist()} of {name}, accepted are at most all words, {total.tolist()}")
+        smallest = row.min(initial=smallest, where=row > 0)
         positions = np.arange(len(total)) + (i - len(counts) / 2) * width
         bars = ax.bar(positions, row, 0.94 * width, color=(GREY, *PALETTE)[i % 8], label=name)
         shares = [f"{100 * share:.0f} %" for share in row / np.maximum(total, 1)]
         ax.bar_label(bars, [f"{n:,.0f}" for n in row] if i == 0 else shares, padding=2, fontsize=10)
     ax.set_yscale("log")
-    ax.set_ylim(1, 4 * max(total.max(), 1))
+    bottom = 0.5 * smallest if 0 < smallest <= 1 else 1  # a bar of one word has a height, too
+    ax.set_ylim(bottom, 4 * max(total.max(), 1))
     ax.yaxis.set_major_formatter(FuncFormatter(lambda count, _: f"{count:,.0f}"))
     ax.yaxis.set_minor_formatter(NullFormatter())
     ax.set_xticks(np.arange(len(total)), [name.replace(" ", "\n") for name in SENTIMENTS])
