@@ -318,6 +318,15 @@ def test_for_a_question_the_words_near_the_answer_are_shown(monkeypatch):
     assert explorer.picture.value and "after masking layer 0" in explorer.readout.value
 
 
+def test_a_span_that_ends_before_it_begins_is_shown_as_no_words(monkeypatch):
+    row = {"tokens": ["[CLS]", "who", "[SEP]", "a", "b"], "answer": [3, 4], "second": None, "states": [[0.5] * 5] * 2}
+    forward, backward = (F.one_hot(torch.tensor(ends), 5).double() for ends in ([3, 4], [4, 3]))
+    monkeypatch.setattr(saved, "read_attributions", lambda *_: pd.DataFrame([row]))
+    monkeypatch.setattr(layers, "masked_predictions", lambda *_: (forward, backward, 0.0))
+    shown = layers.explore_layers([Path("run")]).readout.value
+    assert "prediction <b>a b 1.00</b>; after masking layer 0 <b>no words 1.00</b>" in shown
+
+
 def test_texts_of_any_length_are_shown_but_none_for_a_run_without_methods(monkeypatch):
     row = {"tokens": ["a", "b"], "second": None, "erasure": [[0.5, 0.5]]}
     for texts, shown in (([row], True), ([{"tokens": ["a"], "second": None}], False)):

@@ -117,11 +117,14 @@ class LayersExplorer(ipywidgets.VBox):
         return f"prediction <b>{before}</b>; after masking layer {layer} <b>{after}</b>; {distance:.3f} nats apart"
 
     def _format_prediction(self, probabilities: Tensor, row) -> str:
-        """The most probable class, as `yes 0.97`; for a span, the words from its most probable start to its end."""
+        """The most probable class, as `yes 0.97`; for a span, the words from its most probable start to its end.
+
+        A span whose end lies before its start has no words, and is written as `no words 0.12`.
+        """
         best, index = probabilities.max(-1)
         if probabilities.dim() == 2:
             first, last = index.tolist()
-            return " ".join(row["tokens"][first : last + 1]) + f" {best.prod():.2f}"
+            return (" ".join(row["tokens"][first : last + 1]) or "no words") + f" {best.prod():.2f}"
         labels = find_corpus(saved.read_parameters(self.run.value)["corpus"]).labels
         return f"{labels[int(index)]} {best:.2f}"
 
