@@ -158,6 +158,7 @@ def test_a_damaged_run_is_left_out_and_the_others_are_found(runs, tmp_path, caps
 def test_for_a_text_without_words_a_message_is_shown_until_a_word_is_typed(explorer):
     explorer.text.value = "  "
     assert explorer.buttons == [] and "at least one word" in explorer.readout.value
+    assert explorer.picture.value == b"" and explorer.predictions == {}, "those of the text before"
     explorer.text.value = TEXT
     assert len(explorer.buttons) == len(tokenise(TEXT)) and "rationale: " in explorer.readout.value
 
@@ -275,7 +276,9 @@ def test_the_rate_slider_goes_through_the_runs_of_the_sweep(runs):
     (row,) = predict(load_run(runs["whole"]), [tokenise(TEXT)])
     assert f"{row['prediction'][0]:.2f}" in readouts[3] and readouts[3].count("<mark") == len(tokenise(TEXT))
     explorer.text.value = ""
-    assert "at least one word" in explorer.readout.value
+    assert "at least one word" in explorer.readout.value and not explorer.picture.value, (
+        "the picture of the text before"
+    )
     explorer.text.value = TEXT
     assert explorer.readout.value == readouts[3] and explorer.picture.value == pictures[3]
 
@@ -332,6 +335,18 @@ def test_texts_of_any_length_are_shown_but_none_for_a_run_without_methods(monkey
     for texts, shown in (([row], True), ([{"tokens": ["a"], "second": None}], False)):
         monkeypatch.setattr(saved, "read_attributions", lambda *_, texts=texts: pd.DataFrame(texts))
         assert bool(layers.explore_layers([Path("run")]).picture.value) == shown
+
+
+def test_a_run_without_methods_does_not_keep_the_picture_of_the_run_before(monkeypatch):
+    texts = {"one": {"tokens": ["a", "b"], "second": None, "erasure": [[0.5, 0.5]]}, "none": {"tokens": ["a"]}}
+    texts["none"] |= {"second": None}
+    monkeypatch.setattr(saved, "read_attributions", lambda run, _: pd.DataFrame([texts[run.name]]))
+    explorer = layers.explore_layers([Path("one"), Path("none")])
+    first = explorer.picture.value
+    explorer.run.value = Path("none")
+    assert first and explorer.picture.value == b"" and "no text with attributions" in explorer.readout.value
+    explorer.run.value = Path("one")
+    assert explorer.picture.value == first
 
 
 def test_what_is_cached_for_a_run_is_loaded_again_after_its_model_changes(tmp_path):

@@ -81,12 +81,19 @@ class LayersExplorer(ipywidgets.VBox):
         offered = (fitting if len(fitting) else texts).head(self._num_texts)
         self.sentence.options = [(_shorten_text(row), i) for i, row in offered.iterrows()]
         self.method.options = [(in_words(method), method) for method in METHODS if method in texts]
+        for menu in (self.sentence, self.method):
+            if menu.index is None and menu.options:  # buttons choose none of their own after a run that has none
+                menu.index = 0
         self._updating = False
         self.redraw()
 
     def redraw(self, change=None) -> None:
         """Update the picture and the read-out to the chosen text, method and layer."""
-        if self._updating or self.sentence.value is None or self.method.value is None:
+        if self._updating:
+            return
+        if self.sentence.value is None or self.method.value is None:
+            self.picture.value = b""  # not that of the run before
+            self.readout.value = format_readout("this run has no text with attributions")
             return
         row, method = self._texts.loc[self.sentence.value], self.method.value
         values, positions = torch.tensor(row[method]), positions_near_answer(row)  # [L + 1, T]

@@ -90,6 +90,7 @@ class RateExplorer(ipywidgets.VBox):
     def redraw(self, change=None) -> None:
         """Update the picture to the text, and the read-out to the slider's run."""
         if not self._readings:
+            self.picture.value = b""  # not that of the text before
             self.readout.value = format_readout("type at least one word")
             return
         rows = []  # the label of each run

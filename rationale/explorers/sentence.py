@@ -115,7 +115,8 @@ class SentenceExplorer(ipywidgets.VBox):
     def _read(self, change=None) -> None:
         """Read the text. Forced gates are kept if the run changes, but not if the text does."""
         if not load_text_run(self.run.value).tokens(self.text.value):
-            self._row.children, self.buttons, self._reading = (), [], None
+            self._row.children, self.buttons, self._reading, self.predictions = (), [], None, {}
+            self.picture.value = b""  # not that of the text before
             self.readout.value = format_readout("type at least one word")
             return
         previous, self._reading = self._reading, read_text(load_text_run(self.run.value), self.text.value)
