@@ -196,6 +196,17 @@ def test_a_band_lies_behind_its_line_and_reaches_from_its_lower_to_its_upper_edg
     assert tuple(band.get_facecolor()[0][:3]) == matplotlib.colors.to_rgb(ax.lines[0].get_color())
 
 
+def test_error_bars_and_bands_of_nothing_and_too_few_values_are_refused():
+    _, ax = figures.new_figure()
+    with pytest.raises(ValueError, match="errors: got hardkuma, accepted are HardKuma, Bernoulli"):
+        figures.draw_bars(["a"], {"HardKuma": [1], "Bernoulli": [2]}, ax, errors={"hardkuma": [0.5]})
+    with pytest.raises(ValueError, match="bands: got two, accepted are one"):
+        figures.draw_lines([1, 2], {"one": [1, 2]}, ax, bands={"two": ([0, 1], [2, 3])})
+    with pytest.raises(ValueError, match=r"HardKuma: got values of shape \(1,\), accepted is one per label, 3"):
+        figures.draw_bars(["a", "b", "c"], {"HardKuma": [0.5]}, ax)
+    assert not ax.patches and not ax.lines, "nothing was drawn"
+
+
 def test_a_legend_beside_the_axes_covers_no_line():
     fig, ax = figures.new_figure(size=(6, 3))
     steps = range(100)

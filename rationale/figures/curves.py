@@ -1,6 +1,6 @@
 """Figures of training: lines, bars, histories, selection rates and counts."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -67,7 +67,13 @@ def draw_lines(
         Whether the legend stands at the right of the axes, where it covers no line.
     solid : bool
         Whether lines of different colours are all solid.
+
+    Raises
+    ------
+    ValueError
+        If a number is NaN, or a band belongs to no line.
     """
+    _require_names("bands", bands, lines)
     x = check_numbers(x, "x")
     bases = [label.partition(", ")[0] for label in lines]
     shared = len(set(bases)) < len(bases)
@@ -137,6 +143,13 @@ def label_lines(ax: Axes, at: float, to: float, gap: float = 0.075) -> Axes:
     return ax
 
 
+def _require_names(argument: str, given: Mapping | None, names: Iterable[str]) -> None:
+    """Refuse bands or error bars of what is not drawn, which would be left out of the picture."""
+    names = list(names)
+    if unknown := [name for name in given or {} if name not in names]:
+        raise ValueError(f"{argument}: got {', '.join(unknown)}, accepted are {', '.join(names)}")
+
+
 def _set_sparse_log_ticks(axis) -> None:
     """Label a log axis at powers of ten, or at 1, 2 and 5 times these if the axis spans less than a factor of 100."""
     axis.set_minor_formatter(NullFormatter())
@@ -171,14 +184,23 @@ def draw_bars(
     errors : name -> [N] half-lengths of the error bars
     fmt : str or function
         The format in which values are written, or what is written of a value; with "" none are written.
+
+    Raises
+    ------
+    ValueError
+        If a number is NaN, a group has not one value per label, or error bars belong to no group.
     """
+    _require_names("errors", errors, groups)
     width = 0.8 / max(1, len(groups))
     for i, (name, values) in enumerate(groups.items()):
         positions = np.arange(len(labels)) + (i - (len(groups) - 1) / 2) * width
+        heights = check_numbers(values, name)
+        if heights.shape != (len(labels),):
+            raise ValueError(f"{name}: got values of shape {heights.shape}, accepted is one per label, {len(labels)}")
         half_lengths = check_numbers(errors[name], f"errors of {name}") if errors and name in errors else None
         bars = ax.bar(
             positions,
-            check_numbers(values, name),
+            heights,
             0.92 * width,
             color=PALETTE[i % len(PALETTE)],
             label=name,
