@@ -605,6 +605,13 @@ def test_a_table_is_saved_with_all_digits_and_as_latex_without_loose_special_cha
     ], "a learning rate is not rounded"
 
 
+def test_no_line_of_a_latex_table_begins_with_what_the_line_before_takes_as_its_option(tmp_path):
+    table = pd.DataFrame({"piece": ["[CLS]", "[SEP]", "a [b]"], "rate": [0.5, 0.25, 0.125]})
+    text = figures.save_table(table, tmp_path, "pieces")[1].read_text()
+    assert not re.search(r"(\\\\|\\(top|mid|bottom)rule)\s*\[", text), "LaTeX skips the end of a line before an option"
+    assert text.replace("{[}", "[").count("[CLS] & 0.500") == 1
+
+
 def test_a_figure_for_a_paper_has_three_formats_with_its_caption_and_the_same_bytes_each_time(tmp_path):
     for folder in ("one", "two"):
         fig, ax = figures.new_figure()

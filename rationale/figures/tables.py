@@ -20,6 +20,7 @@ LATEX = str.maketrans(
         "^": r"\textasciicircum{}",
         "<": r"\textless{}",
         ">": r"\textgreater{}",
+        "[": "{[}",  # \\ and \midrule of the line before would take [CLS] as a length
     }
     | {character: f"\\{character}" for character in "&%$#_{}"}
 )
