@@ -1,6 +1,7 @@
 """The gates of a few texts after each epoch, saved without changing the training, and the explorer that shows them."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -160,6 +161,27 @@ def test_the_words_on_the_map_are_selected_as_the_rule_of_the_run_selects_them(t
     (texts,) = in_node(explorer, function, [explorer.state()])
     assert [[row["z"] for row in words] for words in texts] == gates["z"], "not as the rule argmax would"
     assert [[row["open"] for row in words] for words in texts] == gates["open"]
+
+
+def test_a_number_of_no_text_and_a_file_without_an_epoch_are_refused(run, tmp_path):
+    for text in (-1, len(WATCHED)):
+        with pytest.raises(ValueError, match=f"text: got {text}, accepted are 0 to 2"):
+            explore_training(run[0], text=text)
+    for name in ("history.csv", "metrics.json"):
+        (tmp_path / name).write_bytes((run[0] / name).read_bytes())
+    (tmp_path / EPOCHS_FILE).write_text(json.dumps(saved(run[0]) | {"epochs": {}}))
+    with pytest.raises(BadInput, match="has the gates of no epoch"):
+        explore_training(tmp_path)
+
+
+@needs_node
+def test_a_text_in_which_nobody_has_marked_a_word_is_not_said_to_have_no_gold_word_selected(run):
+    explorer = explore_training(run[0])
+    state = explorer.state()
+    unmarked = [text | {"gold": [0] * len(text["tokens"])} for text in state["texts"]]
+    function = "({texts, epochs, target, best}) => m.sentenceAt(texts, epochs, 0, 1, target, best)"
+    marked, other = in_node(explorer, function, [state, state | {"texts": unmarked}])
+    assert re.sub(r", \d+ of them gold", "", marked) == other != marked
 
 
 @needs_node

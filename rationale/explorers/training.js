@@ -18,7 +18,8 @@ export function sentenceAt(texts, epochs, text, epoch, target, best) {
   const aim = target === null ? "" : ` (target ${percent(target)})`;
   parts.push(`Selected: ${percent(row.selected)} of all words${aim}, expected ${percent(row.expected)}.`);
   if (row.multiplier !== null) parts.push(`λ = ${shown(row.multiplier)}.`);
-  parts.push(`In this text: ${chosen.length} of ${words.length} words, ${right} of them gold; prediction ${row.answers[text]}.`);
+  const gold = words.some(w => w.gold) ? `, ${right} of them gold` : ""; // else nobody may have marked any
+  parts.push(`In this text: ${chosen.length} of ${words.length} words${gold}; prediction ${row.answers[text]}.`);
   return parts.join(" ");
 }
 

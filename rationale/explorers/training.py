@@ -26,6 +26,8 @@ def explore_training(folder: Path | str, text: int = 0) -> "TrainingExplorer":
 
     Raises
     ------
+    ValueError
+        If there is no text of this number.
     BadInput
         If the run has saved no gates.
     """
@@ -33,6 +35,8 @@ def explore_training(folder: Path | str, text: int = 0) -> "TrainingExplorer":
     if not file.exists():
         raise BadInput(f"{folder}: no {EPOCHS_FILE}; a run of 10_first_rationale is accepted")
     saved = json.loads(file.read_text("utf-8"))
+    if not 0 <= text < len(saved["texts"]):
+        raise ValueError(f"text: got {text}, accepted are 0 to {len(saved['texts']) - 1}")
     rows = {int(row["epoch"]): row for row in read_history(folder).to_dict("records")}
     epochs = [
         {
@@ -47,6 +51,8 @@ def explore_training(folder: Path | str, text: int = 0) -> "TrainingExplorer":
         for number, gates in sorted(saved["epochs"].items(), key=lambda item: int(item[0]))
         if int(number) in rows
     ]
+    if not epochs:
+        raise BadInput(f"{file}: has the gates of no epoch; a run of 10_first_rationale is accepted")
     best = json.loads((Path(folder) / "metrics.json").read_text("utf-8"))["best_epoch"]
     return TrainingExplorer(
         texts=saved["texts"], epochs=epochs, target=saved["target"], best=best, epoch=len(epochs), text=text
