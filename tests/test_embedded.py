@@ -155,6 +155,20 @@ def test_an_infinite_number_is_shown_with_its_sign():
 
 
 @needs_node
+def test_an_address_that_is_no_state_of_an_explorer_does_not_stop_it():
+    base = SimpleNamespace(_esm=embedded.module() + "export { readAddress };")
+    read = """hash => {
+      globalThis.location = { hash };
+      const values = { a: 0.5, view: "draw" };
+      const set = (key, value) => { values[key] = value; };
+      m.readAddress("shapes", { isStatic: true, get: key => values[key], set }, ["a", "view"]);
+      return values;
+    }"""
+    found = in_node(base, read, ["#100%", "", "#shapes?a=2&view=Beta%20twin", "#shapes?a=x&b=3"])
+    assert found == [{"a": 0.5, "view": "draw"}] * 2 + [{"a": 2, "view": "Beta twin"}, {"a": 0.5, "view": "draw"}]
+
+
+@needs_node
 def test_a_slider_stands_at_its_end_where_its_number_is_infinite():
     base = SimpleNamespace(_esm=embedded.module() + "export { slider };")
     place = """text => {

@@ -119,9 +119,17 @@ function markedWord(word, { shade, selected, gold, title }) {
   return made;
 }
 
+function decoded(text) {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return ""; // a mark of the page itself, such as #100%
+  }
+}
+
 // The state in the address of a static page: #name?key=value&key=value. A notebook's address is left alone.
 function readAddress(name, model, keys) {
-  const [found, query] = decodeURIComponent(location.hash.slice(1)).split("?");
+  const [found, query] = decoded(location.hash.slice(1)).split("?");
   if (!model.isStatic || found !== name || !query) return;
   for (const [key, text] of new URLSearchParams(query))
     if (keys.includes(key)) {

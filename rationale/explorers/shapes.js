@@ -8,7 +8,7 @@ const within = v => Math.min(HIGHEST, Math.max(LOWEST, v));
 const round = v => Number(v.toPrecision(3));
 
 export function trainedAt(texts, epochs, [left, right], text, epoch) {
-  // each word of a text with its gate after an epoch: its shapes, P(z != 0) and its value at test time by the run's rule
+  // each word of a text with its gate after an epoch: its shapes, P(z != 0) and its value by the rule of the run
   const { tokens, gold } = texts[text],
     { a, b, open, z } = epochs[epoch - 1];
   return tokens.map((word, i) => {
