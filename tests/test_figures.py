@@ -196,6 +196,20 @@ def test_a_band_lies_behind_its_line_and_reaches_from_its_lower_to_its_upper_edg
     assert tuple(band.get_facecolor()[0][:3]) == matplotlib.colors.to_rgb(ax.lines[0].get_color())
 
 
+@pytest.mark.parametrize("x", [[1, 2, 4], [4, 2, 1]])
+def test_names_beside_lines_keep_their_distance_on_a_logarithmic_scale_and_for_any_order_of_x(x):
+    _, ax = figures.new_figure()
+    lines = {"a": [1, 10, 1000], "b": [1, 10, 900], "c": [1, 2, 3]}
+    figures.draw_lines(x, {name: y if x[0] == 1 else y[::-1] for name, y in lines.items()}, ax, yscale="log")
+    figures.label_lines(ax, at=3, to=5)
+    met = {text.get_text(): text.xy[1] for text in ax.texts}
+    assert met == pytest.approx({name: (y[1] * y[2]) ** 0.5 for name, y in lines.items()}), "half way on the scale"
+    places = sorted(
+        ax.transAxes.inverted().transform(ax.transData.transform(text.get_position()))[1] for text in ax.texts
+    )
+    assert np.diff(places).min() > 0.0749
+
+
 def test_error_bars_and_bands_of_nothing_and_too_few_values_are_refused():
     _, ax = figures.new_figure()
     with pytest.raises(ValueError, match="errors: got hardkuma, accepted are HardKuma, Bernoulli"):

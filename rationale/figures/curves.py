@@ -119,8 +119,13 @@ def label_lines(ax: Axes, at: float, to: float, gap: float = 0.075) -> Axes:
         The smallest distance between two names.
     """
     lines = [line for line in ax.lines if not str(line.get_label()).startswith("_")]
-    heights = [np.interp(at, *np.asarray(line.get_xydata(), dtype=float).T) for line in lines]
-    low, high = ax.get_ylim()
+    along, up = (axis.get_transform() for axis in (ax.xaxis, ax.yaxis))  # to where a scale is even, as its logarithm is
+    heights = []  # at `at`, on such a scale
+    for line in lines:
+        x, y = np.asarray(line.get_xydata(), dtype=float).T
+        order = np.argsort(x)
+        heights.append(np.interp(along.transform(at), along.transform(x[order]), up.transform(y[order])))
+    low, high = up.transform(np.array(ax.get_ylim()))
     ends = [(height - low) / (high - low) for height in heights]  # as shares of the axes
     order = np.argsort(ends)
     places = np.array(ends)[order]
@@ -130,10 +135,11 @@ def label_lines(ax: Axes, at: float, to: float, gap: float = 0.075) -> Axes:
     places -= max(0.0, places[-1] - 0.97) if len(places) else 0
     for i, place in zip(order, places, strict=True):
         stroke = {"arrowstyle": "-", "color": lines[i].get_color(), "linewidth": 1.2, "shrinkA": 0, "shrinkB": 0}
+        meeting, beginning = up.inverted().transform(np.array([heights[i], low + place * (high - low)]))
         ax.annotate(
             str(lines[i].get_label()),
-            (at, heights[i]),
-            (to, low + place * (high - low)),
+            (at, meeting),
+            (to, beginning),
             va="center",
             fontsize=12,
             arrowprops=stroke,
