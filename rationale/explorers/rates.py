@@ -49,7 +49,7 @@ class RateExplorer(ipywidgets.VBox):
     Attributes
     ----------
     sweep : Dropdown
-        Its value is the list of the runs' folders, see `sweeps`.
+        Its value is the list of the runs' folders, see `group_sweeps`.
     text : Textarea
     rate : SelectionSlider
         Its value is the index of the run in the sweep.

@@ -31,11 +31,11 @@ def show_table(
 ) -> Html:
     """A DataFrame as a narrow HTML table.
 
-    A value that is the same in all rows is written once, above the table; a missing value is a blank cell. Columns
-    without any value are left out, whole numbers have no decimals, and the name of a column may be broken into lines.
-    So may paths and assignments, such as `PARAMS=params/demo.yaml`. On a phone, each row of a table that has several
-    columns of longer texts becomes a paragraph of its own, in which the names of the columns are repeated. In place of
-    a name of code, such as `full_text`, a cell has words (`words.py`).
+    A value that is the same in all rows, of which there are three or more, is written once, above the table; a missing
+    value is a blank cell. Columns without any value are left out, whole numbers have no decimals, and the name of a
+    column may be broken into lines. So may paths and assignments, such as `PARAMS=params/demo.yaml`. On a phone, each
+    row of a table that has several columns of longer texts becomes a paragraph of its own, in which the names of the
+    columns are repeated. In place of a name of code, such as `full_text`, a cell has words (`words.py`).
 
     Parameters
     ----------
