@@ -77,7 +77,7 @@ def wilson_interval(share: float, num: int, confidence: float = 0.95) -> tuple[f
     [0.7391, 0.8495]
     """
     z = _normal_quantile(confidence)
-    if not 0 <= share <= 1 or num < 1:
+    if not 0 <= share <= 1 or not num >= 1:
         raise ValueError(f"got a share of {share} of {num} texts, accepted are shares in [0, 1] of 1 or more texts")
     middle = share + z**2 / (2 * num)
     half = z * (share * (1 - share) / num + z**2 / (4 * num**2)) ** 0.5
@@ -279,7 +279,8 @@ def welch_contrast(groups: Sequence[Sequence[float]], weights: Sequence[float], 
     Raises
     ------
     ValueError
-        If there is not one weight per group, or a group has fewer than two scores, or one that is not finite.
+        If there is no group, or not one finite weight per group, or a group has fewer than two scores, or one that is
+        not finite.
 
     Examples
     --------
@@ -290,6 +291,10 @@ def welch_contrast(groups: Sequence[Sequence[float]], weights: Sequence[float], 
     _normal_quantile(confidence)
     if len(weights) != len(groups):
         raise ValueError(f"got {len(weights)} weights for {len(groups)} groups, accepted is one per group")
+    if not groups:
+        raise ValueError("got no groups, accepted is 1 or more")
+    if not all(map(isfinite, weights)):
+        raise ValueError(f"weights: got {list(weights)}, accepted are finite numbers")
     for values in groups:
         _require_values(values)
     terms = [weight * mean(values) for weight, values in zip(weights, groups, strict=True)]
@@ -395,7 +400,7 @@ def paired_bootstrap(
     Raises
     ------
     ValueError
-        If the shapes do not fit, a score is not finite, or a number is outside its range.
+        If the shapes do not fit, there is only one text, a score is not finite, or a number is outside its range.
 
     Examples
     --------
@@ -409,6 +414,8 @@ def paired_bootstrap(
     if any(part.ndim != 2 or not part.numel() for part in scores) or scores[1].shape[1] != num_texts:
         shapes = f"{tuple(ours.shape)} and {tuple(theirs.shape)}"
         raise ValueError(f"got scores of shapes {shapes}, accepted are [S, N] and [S', N] of the same N texts")
+    if num_texts < 2:
+        raise ValueError("got scores of one text, accepted are 2 or more: one does not tell how far texts differ")
     if not all(part.isfinite().all() for part in scores):
         raise ValueError("a score is not finite")
     if num_resamples < 1:
