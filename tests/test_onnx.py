@@ -394,6 +394,11 @@ def test_no_file_of_a_user_is_overwritten(tmp_path, traced):
         run.export(tmp_path / "model.bin")
     with pytest.raises(BadInput, match="export: 5 is no path; accepted is a name that ends in .onnx"):
         run.export(5)
+    (tmp_path / "a file").write_text("mine")
+    places = {"a file/model.onnx": "a file: no folder", f"{'x' * 300}.onnx": "File name too long", "a\0.onnx": "a NUL"}
+    for place, message in places.items():
+        with pytest.raises(BadInput, match=f"export: .*{message}.*; accepted is a file in a folder that can be"):
+            run.export(tmp_path / place)
 
 
 def test_a_file_whose_answers_differ_is_not_kept(tmp_path, traced, monkeypatch):

@@ -213,7 +213,7 @@ BAD_FILES = {  # content, and what the message says
     "UTF-16 without a mark": ("good\n".encode("utf-16-le"), "1: a NUL character"),
     "zeros": (bytes(100), "1: a NUL character"),
     "a picture": (b"\x89PNG\r\n\x1a\n\0\0", "1: not text in UTF-8"),
-    "a packed file": (b"\x1f\x8b\x08\x00", "1: not text in UTF-8"),
+    "a packed file": (b"\x1f\x8b\x08\x00", "1: a packed file; unpack it"),
     "half of a surrogate": (b"good \xed\xa0\x80\n", "1: not text in UTF-8"),
     "only a mark": (b"\xef\xbb\xbf", "no text"),
 }
@@ -226,7 +226,21 @@ def test_a_file_that_cannot_be_predicted_from_is_refused(scored, capsys, tmp_pat
     assert message in wrong(capsys, scored, "--file", str(tmp_path / "texts.txt"))
 
 
-@pytest.mark.parametrize("path", ["", ".", "/", "/dev/full/x", "no\x1bwhere", "x" * 300])
+@pytest.mark.parametrize("option", ["--file", "--export"])
+def test_an_empty_name_of_a_file_is_refused_as_one_that_was_not_set(scored, capsys, option):
+    with pytest.raises(SystemExit) as ended:
+        main([scored, option, ""])
+    assert ended.value.code == 2
+    assert f"argument {option}: an empty value is not accepted, give a file" in capsys.readouterr().err
+
+
+def test_an_empty_title_is_refused(scored, capsys, tmp_path):
+    (tmp_path / "texts.txt").write_text("the smell\n")
+    err = wrong(capsys, scored, "--file", str(tmp_path / "texts.txt"), "--html", "--title", " ")
+    assert err == "error: --title: an empty title; accepted is a text\n"
+
+
+@pytest.mark.parametrize("path", [".", "/", "/dev/full/x", "no\x1bwhere", "x" * 300])
 def test_a_path_that_cannot_be_read_is_one_printable_line(scored, capsys, path):
     err = wrong(capsys, scored, "--file", path)
     assert err.rstrip("\n").isprintable() and len(err) < 500

@@ -20,6 +20,7 @@ from typing import Any
 from rationale.digests import files_of, recorded
 from rationale.errors import BadInput, excerpt
 
+GZIP = b"\x1f\x8b"  # the first bytes of a packed file
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"  # of UTF-8, which some editors write at the beginning of a file
 ENCRYPTED = RuntimeError  # what zipfile raises for it, and for a way of packing that it does not know
 
@@ -94,7 +95,7 @@ def open_unpacked(path: Path) -> BufferedIOBase:
     """
     with intact(path), open(recorded(path), "rb") as file:
         start = file.read(6)
-    if start[:2] == b"\x1f\x8b":
+    if start[:2] == GZIP:
         return gzip.open(path, "rb")
     return lzma.open(path, "rb") if start == b"\xfd7zXZ\x00" else open(path, "rb")
 
@@ -132,6 +133,8 @@ def decoded(content: bytes, where: Path | str, first: int = 1) -> str:
     BadInput
         The bytes are not UTF-8; the message begins with `where` and the number of the line.
     """
+    if first == 1 and content.startswith(GZIP):
+        raise BadInput(f"{where}:1: a packed file; unpack it (gzip -d), accepted: text in UTF-8")
     try:
         return (content.removeprefix(BYTE_ORDER_MARK) if first == 1 else content).decode("utf-8")
     except UnicodeDecodeError as error:

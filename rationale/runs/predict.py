@@ -24,6 +24,7 @@ from rationale.data.files import BYTE_ORDER_MARK, decoded
 from rationale.data.tokenise import BETWEEN, TOKENISERS
 from rationale.digests import not_a_named_pipe
 from rationale.errors import BadInput, command, printable, shown
+from rationale.runs.workspace import named_file
 
 if TYPE_CHECKING:
     from rationale.runs.written_answers import Labelled
@@ -190,13 +191,13 @@ def parser() -> argparse.ArgumentParser:
     source.add_argument("--text", action="append", help='a text, or "a premise ||| a hypothesis"; may be repeated')
     source.add_argument(
         "--file",
-        type=Path,
+        type=named_file,
         help="a file with one text per line, however long (a blank line gets an empty answer), - for standard input, "
         "or a table: .csv, .tsv, .jsonl, .parquet",
     )
     source.add_argument(
         "--export",
-        type=Path,
+        type=named_file,
         metavar="FILE.onnx",
         help="write the model for onnxruntime, and beside it rationale_reader.py, which needs no torch",
     )
@@ -282,6 +283,8 @@ def _refuse_unused(options: argparse.Namespace) -> None:
         raise BadInput(f"--keep {options.keep[0]}: only with {with_what}, a table of which it keeps a column")
     if options.title is not None and not options.html:
         raise BadInput("--title: only with --html, whose page it is the title of")
+    if options.title is not None and not options.title.strip():
+        raise BadInput("--title: an empty title; accepted is a text")
     if options.label and not options.html:
         advice = f"; with --csv, --keep {options.label} writes the column" if options.csv else ""
         raise BadInput(f"--label {options.label}: only with --html, whose page shows the labels{advice}")

@@ -97,6 +97,8 @@ def _refuse_existing(path: Path, overwrite: bool) -> None:
     """Refuse to replace a file of another origin, or an export without being asked to."""
     if path.suffix != ".onnx":
         raise BadInput(f"export: {shown(path)}: accepted is a name that ends in .onnx")
+    if why := _why_unwritable(path):
+        raise BadInput(f"export: {why}; accepted is a file in a folder that can be written")
     if path.exists() and not (overwrite and _is_export(path)):
         origin = "is there already" if _is_export(path) else "was not written by an export"
         advice = "another name, or overwrite=True (--overwrite)" if _is_export(path) else "another name"
@@ -104,6 +106,20 @@ def _refuse_existing(path: Path, overwrite: bool) -> None:
     reader = path.with_name(READER)
     if reader.exists() and not _begins_with(reader, SIGNATURE):
         raise BadInput(f"export: {shown(reader)} was not written by an export; move it, or give another folder")
+
+
+def _why_unwritable(path: Path) -> str:
+    """Why no file can be written there, and where; "" if one can, or if only the writing itself will tell."""
+    if "\0" in str(path):
+        return f"{shown(path)}: a NUL in its name"
+    try:
+        path.exists()
+        folder = next(place for place in path.absolute().parents if place.exists())
+    except OSError as error:  # a name that is too long
+        return f"{shown(path)}: {error.strerror or error}"
+    if not folder.is_dir():
+        return f"{shown(folder)}: no folder"
+    return "" if os.access(folder, os.W_OK) else f"{shown(folder)}: no permission to write there"
 
 
 def _begins_with(path: Path, line: str) -> bool:

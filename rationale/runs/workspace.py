@@ -92,8 +92,17 @@ def notebook_path(notebook: str | Path) -> Path:
 
 def named_folder(text: str) -> Path:
     """The folder that an argument of a command names; an empty one is more likely a variable that is not set."""
+    return _named(text, "a folder")
+
+
+def named_file(text: str) -> Path:
+    """The file that an argument of a command names; see `named_folder`."""
+    return _named(text, "a file")
+
+
+def _named(text: str, what: str) -> Path:
     if not text.strip():
-        raise ArgumentTypeError("an empty value is not accepted, give a folder")
+        raise ArgumentTypeError(f"an empty value is not accepted, give {what}")
     return Path(text)
 
 
