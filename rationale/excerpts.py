@@ -6,6 +6,11 @@ def cut(text: str, length: int = 80) -> str:
     return text[:length] + "..." * (len(text) > length)
 
 
+def shortened(text: str, length: int) -> str:
+    """The text, or its beginning and an ellipsis, in at most `length` characters, for a label."""
+    return text if len(text) <= length else text[: length - 1] + "…"
+
+
 def excerpt(value: object, length: int = 80) -> str:
     """The beginning of a text (quoted) or of another value, as Python writes it, for a message.
 

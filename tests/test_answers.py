@@ -681,12 +681,16 @@ def test_fit_takes_no_checkpoint_of_another_program_for_what_its_own_call_has_le
     assert {file.name: file.read_bytes() for file in folder.iterdir()} == {"checkpoint.safetensors": content}
 
 
-def test_fit_begins_again_beside_a_damaged_checkpoint_of_its_own(tmp_path, monkeypatch):
-    path, folder = write_table(tmp_path / "r.csv", reviews(60)), tmp_path / "run"
+def kill_before_the_first_epoch(monkeypatch, path, folder):
     monkeypatch.setattr("rationale.runs.fit.train_extractor", lambda *_: sys.exit("killed"))
     with pytest.raises(SystemExit):
         rationale.fit(path, folder, **SMALL)
     monkeypatch.undo()
+
+
+def test_fit_begins_again_beside_a_damaged_checkpoint_of_its_own(tmp_path, monkeypatch):
+    path, folder = write_table(tmp_path / "r.csv", reviews(60)), tmp_path / "run"
+    kill_before_the_first_epoch(monkeypatch, path, folder)
     (folder / "checkpoint.safetensors").write_bytes(b"damaged")
     rationale.fit(path, folder, **(SMALL | {"epochs": 1}))
     assert (folder / "model.safetensors").exists() and not (folder / "checkpoint.safetensors").exists()
@@ -705,10 +709,7 @@ def test_fit_takes_no_file_of_somebody_else_for_a_draft_of_a_call_that_was_kille
 
 def test_fit_begins_again_in_a_folder_in_which_it_was_stopped_before_the_first_epoch(tmp_path, monkeypatch):
     path, folder = write_table(tmp_path / "r.csv", reviews(60)), tmp_path / "run"
-    monkeypatch.setattr("rationale.runs.fit.train_extractor", lambda *_: sys.exit("killed"))
-    with pytest.raises(SystemExit):
-        rationale.fit(path, folder, **SMALL)
-    monkeypatch.undo()
+    kill_before_the_first_epoch(monkeypatch, path, folder)
     assert [file.name for file in folder.iterdir()] == ["environment.txt"]
     rationale.fit(path, folder, **(SMALL | {"epochs": 1}))
     assert (folder / "model.safetensors").exists()

@@ -16,6 +16,7 @@ from rationale.errors import BadInput
 from rationale.settings import Settings, setting
 
 Tokens = TypeVar("Tokens")  # of a batch: Tensor (texts) or Sides (pairs of texts)
+EVALUATION_BATCH = 256  # texts of a batch that is only evaluated, at most
 
 
 class BatchSettings(Settings):

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from rationale import metrics
-from rationale.data.batches import Batch, Batches
+from rationale.data.batches import EVALUATION_BATCH, Batch, Batches
 from rationale.models.extractor import Extractor
 from rationale.nn.rules import top_k
 from rationale.settings import OneOf, Settings, setting
@@ -123,7 +123,7 @@ def empty_rationale_states(model: Extractor, batches: Batches) -> tuple[Tensor, 
     states [N, S], lengths [N], in the order of `Batches.in_order`
     """
     states, lengths = [], []
-    for batch in batches.in_order(max_batch=256):
+    for batch in batches.in_order(max_batch=EVALUATION_BATCH):
         nothing = torch.zeros_like(batch.mask, dtype=model.vectors.dtype)
         states.append(model.predictor.pooled(model.vectors, batch.tokens, batch.mask, nothing))
         lengths.append(batch.mask.sum(1))
@@ -264,7 +264,7 @@ def gold_agreement(model: Extractor, batches: Batches, gold: Sequence[Sequence[i
         auprc [M], in [0, 1] (`metrics.auprc`).
     """
     by_text: dict[int, dict[str, float]] = {}
-    for batch in batches.in_order(max_batch=256):
+    for batch in batches.in_order(max_batch=EVALUATION_BATCH):
         z, importance = model.chosen(batch.tokens, batch.mask)
         for row, number in enumerate(batch.rows.tolist()):
             marks = gold[number]

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from rationale.data.corpora import find_corpus
 from rationale.errors import BadInput
+from rationale.excerpts import shortened
 from rationale.explain import METHODS, divergence
 from rationale.explorers.common import (
     cache_per_run,
@@ -191,4 +192,4 @@ def _shorten_text(row, max_length: int = 90) -> str:
     """The text of a row in at most `max_length` characters, with the question of the digit task if there is one."""
     query = row["second"]
     text = " ".join(row["tokens"]) + (f"   more {query[0]} than {query[1]}?" if query is not None else "")
-    return text if len(text) <= max_length else text[: max_length - 1] + "…"
+    return shortened(text, max_length)

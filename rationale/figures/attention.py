@@ -7,6 +7,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from rationale.excerpts import shortened
 from rationale.figures.look import (
     BLACK,
     BLUE,
@@ -152,7 +153,7 @@ def draw_chosen_row(
     fig : Figure
         The figure to redraw.
     """
-    rows = [row if len(row) <= LONGEST_LABEL else f"{row[: LONGEST_LABEL - 1]}…" for row in rows]
+    rows = [shortened(row, LONGEST_LABEL) for row in rows]
     left = 0.012 * max(map(len, rows)) + 0.02  # room for the labels of the rows, as a share of the figure
     (ax,) = reuse_panels(fig, [("rows", len(rows), *columns)], left=left, right=0.99, bottom=0.28, top=0.9)
     draw_attention(weights, rows, columns, ax, title)

@@ -196,10 +196,8 @@ def run(
             raise BadInput(f"{shown(target)}: a run by {other}, give --again to replace it or --name to keep both")
         if work.resumed and again_if_changed and not replace and (unlike := unlike_recorded(work.path, recorded)):
             _refuse_others(work.path, notebook, items, f"an unfinished run {unlike}")
-        if work.resumed:
-            _continue_or_clear(work, recorded, code, again, again_if_changed, threads)
+        _prepare(work, recorded, code, again, again_if_changed, threads)
         if not (work.path / "run.ipynb").is_file():
-            _check_possible(params, threads)
             for note in notes:
                 print(f"note: {printable(note)}")
             changed = values_for_kernel(notebook, params)
@@ -237,33 +235,45 @@ def _check_possible(params: dict[str, Any], threads: int | None) -> None:
     check_texts(params)
 
 
-def _continue_or_clear(
+def _prepare(
     work: WorkFolder, params: dict[str, Any], code: str, again: bool, again_if_changed: bool, threads: int | None
 ) -> None:
-    """Decide what becomes of an unfinished run: it is continued, cleared so that it begins anew, or refused."""
+    """Refuse a run that no kernel could execute, and then clear an unfinished one that begins anew."""
+    why = _why_anew(work, params, code, again, again_if_changed) if work.resumed else None
+    if why is not None or not (work.path / "run.ipynb").is_file():
+        _check_possible(params, threads)  # before anything is lost
+    if why is not None:
+        print(f"{why}\n" * bool(why), end="")
+        work.clear()
+
+
+def _why_anew(work: WorkFolder, params: dict[str, Any], code: str, again: bool, again_if_changed: bool) -> str | None:
+    """Why an unfinished run begins anew, in a line to be shown ("" if it was asked for); None if it is continued.
+
+    Raises
+    ------
+    BadInput
+        It can be neither continued nor discarded without being asked to.
+    """
     unlike = unlike_recorded(work.path, params)
     stale, other_files = _stale(work.path, code), changed_files(work.path)
     trained = any(work.path.rglob("checkpoint*"))
     if again or (again_if_changed and (unlike or stale)) or (other_files and not (trained or unlike)):
-        _check_possible(params, threads)  # before anything is lost
-        if trained and not again:
-            print(f"begins anew, because there is an unfinished run {unlike or f'and {stale}'}: {shown(work.path)}")
-        work.clear()
-    elif unlike:
+        because = f"begins anew, because there is an unfinished run {unlike or f'and {stale}'}: {shown(work.path)}"
+        return because if trained and not again else ""
+    if unlike:
         raise BadInput(
             f"{shown(work.path)}: an unfinished run {unlike}, give --again to discard it or --name to keep both"
         )
-    elif other_files:
+    if other_files:
         raise BadInput(
             f"{shown(work.path)}: an unfinished run, and {other_files[0]} has changed since it began, "
             "put the old file back, or give --again to discard the run or --name to keep both"
         )
-    elif stale:
+    if stale:
         print(f"note: {stale} since this run began; --again starts it again")
     damaged = damaged_files(work.path) if (work.path / "run.ipynb").is_file() else []
-    if damaged:
-        print(f"{shown(work.path / damaged[0])}: damaged; the run begins anew")
-        work.clear()
+    return f"{shown(work.path / damaged[0])}: damaged; the run begins anew" if damaged else None
 
 
 def _execute(

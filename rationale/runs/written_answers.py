@@ -87,7 +87,7 @@ def as_json(run: SavedRun, answers: Iterable[Answer]) -> Iterator[dict]:
     another key is called `answer_NAME`.
     """
     others = ["kept", "text", "unknown", *(["second", "alignment"] if run.of_pairs else ["rationale"])]
-    names = {} if run.gives_classes else _beside(run.outputs, others)
+    names = {} if run.gives_classes else dict(zip(run.outputs, _free_names(run.outputs, others), strict=True))
     for answer in answers:
         row: dict = {"text": answer.text} | ({"second": answer.second} if run.of_pairs else {})
         if run.gives_classes:
@@ -103,16 +103,14 @@ def as_json(run: SavedRun, answers: Iterable[Answer]) -> Iterator[dict]:
         yield row | {"unknown": answer.unknown}
 
 
-def _beside(names: Iterable[str], others: Iterable[str]) -> dict[str, str]:
-    """What each of these names is called beside others: `answer_NAME` if another one is called the same."""
-    found, taken = dict[str, str](), set(others)
+def _free_names(names: Iterable[str], others: Sequence[str]) -> list[str]:
+    """What these names are called beside others: `answer_NAME` if another one is called the same."""
+    taken = list(others)
     for name in names:
-        free = name
-        while free in taken:
-            free = f"answer_{free}"
-        taken.add(free)
-        found[name] = free
-    return found
+        while name in taken:
+            name = f"answer_{name}"
+        taken.append(name)
+    return taken[len(others) :]
 
 
 def kept_rows(path: Path | None, columns: list[str]) -> Iterable[dict[str, Any]]:
@@ -209,12 +207,7 @@ def as_table(
     """
     values = ["label", "probability"] if run.gives_classes else list(run.outputs)
     ours = ["text", *["second"] * run.of_pairs, *values, "alignment" if run.of_pairs else "rationale"]
-    names = list(columns)
-    for name in ours:
-        while name in names:
-            name = f"answer_{name}"
-        names.append(name)
-    yield _line(names)
+    yield _line([*columns, *_free_names(ours, columns)])
     for answer, row in zip(answers, kept, strict=False):
         texts = [answer.text, *[answer.second] * run.of_pairs]
         given = [answer.label, answer.probability] if run.gives_classes else [answer.scores.get(x) for x in values]

@@ -24,8 +24,8 @@ class EpochRecorder:
     The file has `target`, the share of words to select, or null; `texts`, a list of {tokens, gold, title}; and
     `epochs`, {epoch: {open, z, answers}}, where `open` has the probability that a gate is not 0 and `z` its value at
     test time, a list per text. Of HardKuma gates, an epoch also has the shapes `a` and `b`, and the support `left` and
-    `right`. A run that is continued keeps the epochs that the file has; one that begins anew in the
-    same folder keeps none of them.
+    `right`. A run that is continued keeps the epochs that the file has; one that begins anew in the same folder keeps
+    none of them.
 
     Parameters
     ----------

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from rationale import metrics
-from rationale.data.batches import Batches
+from rationale.data.batches import EVALUATION_BATCH, Batches
 from rationale.data.example import Example
 from rationale.models.extractor import Extractor
 from rationale.models.protocol import RationaleModel
@@ -48,7 +48,7 @@ def evaluate_extractor(model: RationaleModel, batches: Batches, objective: Ratio
     """
     rows, flat, order, losses = [], [], [], []
     with evaluating(model), evaluating(objective):
-        for batch in batches.in_order(max_batch=256):
+        for batch in batches.in_order(max_batch=EVALUATION_BATCH):
             output = model(batch.tokens, batch.mask)
             score = model.head.score(output.prediction, batch.target)
             task = model.head.loss(output.prediction, batch.target)
@@ -112,7 +112,7 @@ def score_when_shut(model: RationaleModel, batches: Batches) -> dict[str, float]
         return {}
     scores = []
     with evaluating(model):
-        for batch in batches.in_order(max_batch=256):
+        for batch in batches.in_order(max_batch=EVALUATION_BATCH):
             output = cast(Any, model)(batch.tokens, batch.mask, draw=shut)
             scores.append(model.head.score(output.prediction, batch.target))
     return {f"{model.head.metric}_shut": torch.cat(scores).double().mean().item()}
@@ -122,7 +122,7 @@ def score_when_shut(model: RationaleModel, batches: Batches) -> dict[str, float]
 def importance_quantile(model: Extractor, batches: Batches, share: float) -> float:
     """The importance (`Extractor.importance`) that the given share of all words reaches or exceeds."""
     with evaluating(model):
-        importance = [model.importance(b.tokens, b.mask)[b.mask] for b in batches.in_order(max_batch=256)]
+        importance = [model.importance(b.tokens, b.mask)[b.mask] for b in batches.in_order(max_batch=EVALUATION_BATCH)]
     values = torch.cat(importance).sort(descending=True).values
     return values[max(1, round(share * len(values))) - 1].item()
 

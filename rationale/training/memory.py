@@ -10,14 +10,13 @@ from typing import Any
 
 import torch
 
-from rationale.data.batches import Batches
+from rationale.data.batches import EVALUATION_BATCH, Batches
 from rationale.errors import BadInput
 from rationale.models.protocol import RationaleModel
 
 BYTES = 4  # per number, in float32
 GIB = 2**30
 EVALUATED = 12  # an evaluation holds at least one of so many of these numbers at once; measured were 0.4 to 1.7 of all
-TEXTS = 256  # of a batch of an evaluation, at most
 
 
 def require_memory(model: RationaleModel[Any], batches: dict[str, Batches], free: int | None = None) -> None:
@@ -38,14 +37,14 @@ def require_memory(model: RationaleModel[Any], batches: dict[str, Batches], free
     """
     for split, part in batches.items():
         free_here = free_memory(part.device) if free is None else free
-        largest = part.largest() if split == "train" else part.largest_in_order(max_batch=TEXTS)
-        needed = largest.positions * model.floats_per_position * BYTES // (1 if split == "train" else EVALUATED)
+        trained = split == "train"
+        largest = part.largest() if trained else part.largest_in_order(max_batch=EVALUATION_BATCH)
+        needed = largest.positions * model.floats_per_position * BYTES // (1 if trained else EVALUATED)
         if free_here is not None and needed > free_here:
             texts = "1 text" if largest.texts == 1 else f"{largest.texts} texts"
             words = " x ".join(f"{length:,}" for length in largest.shape)
             size = f"a batch of {texts} of {words} words needs at least {needed / GIB:,.1f} GiB"
-            is_smaller = split == "train" and largest.texts > 1
-            lower = "lower batch_size" if is_smaller else "leave out the longest text, or cut it"
+            lower = "lower batch_size" if trained and largest.texts > 1 else "leave out the longest text, or cut it"
             raise BadInput(f"batch_size: in {split}, {size}, and {free_here / GIB:,.1f} GiB are free; {lower}")
 
 

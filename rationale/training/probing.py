@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from rationale.data import word_pieces
-from rationale.data.batches import Batch, Batches, PairBatches, Vocabulary
+from rationale.data.batches import EVALUATION_BATCH, Batch, Batches, PairBatches, Vocabulary
 from rationale.data.corpora import find_corpus
 from rationale.data.example import Example
 from rationale.data.read import limits, read_probing
@@ -131,7 +131,7 @@ def predict_answers(model: nn.Module, batches: Batches) -> tuple[Tensor, Tensor,
     """Predictions and targets, [N, ...] each, in the order of the examples, and the mean loss in nats."""
     answers, targets, order, loss = [], [], [], 0.0
     with evaluating(model):
-        for batch in batches.in_order(max_batch=256):
+        for batch in batches.in_order(max_batch=EVALUATION_BATCH):
             logits = model.predict(batch)
             answers.append(logits.argmax(-1))
             targets.append(batch.target)
@@ -407,7 +407,7 @@ def evaluate_probe(
     """
     layers, rows, keep, order, alone, answers, targets = range(len(probe.frozen.layers)), [], [], [], [], [], []
     with evaluating(probe):
-        for batch in batches.in_order(max_batch=256):
+        for batch in batches.in_order(max_batch=EVALUATION_BATCH):
             mask, read = probe.frozen.mask(batch), probe.frozen.read(batch)
             outputs = [probe(batch, layer, read) for layer in layers]
             keep_probability = torch.stack([output.log_keep.exp() for output in outputs], 1)  # [B, L + 1, T]

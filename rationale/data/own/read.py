@@ -237,8 +237,7 @@ def _tables(p: Any) -> tuple[list[tuple[str, Table]], list[str]]:
     tables = hub_tables(p.corpus) if on_hub else saved_tables(place)
     if not tables and not on_hub:
         for path in sorted(place.iterdir()):
-            stem = path.name.split(".")[0].lower()
-            found = re.fullmatch(r"([a-z]+)(-\d+-of-\d+)?", stem)  # numbered files are parts of one
+            found = _named(path)
             if found and kind_of(path) in SUFFIXES:
                 files[found[1]].append(path)
     known = {name: split for split, names in NAMES.items() for name in names}
@@ -270,10 +269,15 @@ def _tables(p: Any) -> tuple[list[tuple[str, Table]], list[str]]:
     return pairs, notes
 
 
+def _named(path: Path) -> re.Match[str] | None:
+    """The split, the number of a part and how many parts there are, as a file is named: `train-00000-of-00002.csv`."""
+    return re.fullmatch(r"([a-z]+)(?:-(\d+)-of-(\d+))?", path.name.split(".")[0].lower())
+
+
 def _number_of(path: Path) -> tuple[int, int] | None:
-    """The number of a part of a file, and how many parts there are: (0, 2) of `train-00000-of-00002.csv`."""
-    found = re.search(r"-(\d+)-of-(\d+)$", path.name.split(".")[0])
-    return (int(found[1]), int(found[2])) if found else None
+    """The number of a part of a file, and how many parts there are; None of a file that is no part."""
+    found = _named(path)
+    return (int(found[2]), int(found[3])) if found and found[2] else None
 
 
 def _are_parts(paths: Sequence[Path]) -> bool:
