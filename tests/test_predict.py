@@ -1,7 +1,9 @@
 """Prediction of new text from a saved run: the command, its mistakes, and how text becomes tokens."""
 
+import gzip
 import io
 import json
+import lzma
 import subprocess
 import sys
 from dataclasses import replace
@@ -213,7 +215,8 @@ BAD_FILES = {  # content, and what the message says
     "UTF-16 without a mark": ("good\n".encode("utf-16-le"), "1: a NUL character"),
     "zeros": (bytes(100), "1: a NUL character"),
     "a picture": (b"\x89PNG\r\n\x1a\n\0\0", "1: not text in UTF-8"),
-    "a packed file": (b"\x1f\x8b\x08\x00", "1: a packed file; unpack it"),
+    "a packed file that is cut short": (gzip.compress(b"the smell\n" * 99)[:-9], "cut short, damaged or of another"),
+    "a file that is packed twice": (gzip.compress(gzip.compress(b"the smell\n")), "1: a packed file; unpack it"),
     "half of a surrogate": (b"good \xed\xa0\x80\n", "1: not text in UTF-8"),
     "only a mark": (b"\xef\xbb\xbf", "no text"),
 }
@@ -224,6 +227,18 @@ def test_a_file_that_cannot_be_predicted_from_is_refused(scored, capsys, tmp_pat
     content, message = BAD_FILES[kind]
     (tmp_path / "texts.txt").write_bytes(content)
     assert message in wrong(capsys, scored, "--file", str(tmp_path / "texts.txt"))
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, lzma.compress])
+def test_lines_of_a_packed_file_get_the_answers_of_the_lines(scored, capsys, tmp_path, pack):
+    lines = b"\xef\xbb\xbfthe smell\n\nthe taste is good\r\n"
+    (tmp_path / "lines.txt").write_bytes(lines)
+    (tmp_path / "lines.txt.gz").write_bytes(pack(lines))
+    assert main([scored, "--file", str(tmp_path / "lines.txt"), "--jsonl"]) == 0
+    plain = capsys.readouterr().out
+    assert plain.count("\n") == 3
+    assert main([scored, "--file", str(tmp_path / "lines.txt.gz"), "--jsonl"]) == 0
+    assert capsys.readouterr().out == plain
 
 
 @pytest.mark.parametrize("option", ["--file", "--export"])

@@ -20,7 +20,7 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from rationale.data.files import BYTE_ORDER_MARK, decoded
+from rationale.data.files import BYTE_ORDER_MARK, decoded, intact, open_unpacked
 from rationale.data.tokenise import BETWEEN, TOKENISERS
 from rationale.digests import not_a_named_pipe
 from rationale.errors import BadInput, command, printable, shown
@@ -110,7 +110,7 @@ def _empty(run) -> dict:
 
 
 def read_lines_of(path: Path) -> Iterator[str]:
-    """The lines of a file, one after the other; `-` is standard input.
+    """The lines of a file, packed or not, one after the other; `-` is standard input.
 
     Raises
     ------
@@ -131,22 +131,30 @@ def read_lines_of(path: Path) -> Iterator[str]:
 
 
 def _lines(path: Path) -> Iterator[bytes]:
-    """The lines of a file or a pipe, without a byte-order mark.
+    """The lines of a file, packed (gzip, xz) or not, of a pipe or of a device, without a byte-order mark.
 
     A device without an end, such as /dev/zero, is refused; a terminal has one.
     """
+    if str(path) != "-" and path.is_file():
+        with intact(path), open_unpacked(path) as file:
+            yield from _without_mark(file)
+        return
     try:
         standard = str(path) == "-"
         with contextlib.nullcontext(sys.stdin.buffer) if standard else open(not_a_named_pipe(path), "rb") as file:
             if not standard and _is_device(file) and not file.isatty() and file.read(1):
                 raise OSError("a device, not a file")
-            first = file.readline().removeprefix(BYTE_ORDER_MARK)
-            if first:
-                yield first
-            yield from file
+            yield from _without_mark(file)
     except OSError as error:
         problem = error.strerror or str(error)
         raise BadInput(f"--file {path}: {problem}; accepted is a UTF-8 text file, one text per line") from None
+
+
+def _without_mark(file: IO[bytes]) -> Iterator[bytes]:
+    """The lines of a file; of a byte-order mark at its beginning, nothing is left."""
+    if first := file.readline().removeprefix(BYTE_ORDER_MARK):
+        yield first
+    yield from file
 
 
 def _is_read_twice(path: Path) -> bool:
@@ -193,7 +201,7 @@ def parser() -> argparse.ArgumentParser:
         "--file",
         type=named_file,
         help="a file with one text per line, however long (a blank line gets an empty answer), - for standard input, "
-        "or a table: .csv, .tsv, .jsonl, .parquet",
+        "or a table: .csv, .tsv, .jsonl, .parquet; a file may be packed with gzip or xz",
     )
     source.add_argument(
         "--export",
