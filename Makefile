@@ -16,6 +16,15 @@ LAZILY  = $(if $(PYTHONDONTWRITEBYTECODE),,--no-compile)
 PIP     = PYTHONWARNINGS=ignore::UserWarning $(BIN)python -m pip install --quiet $(LAZILY) $(PIP_FLAGS)
 INSTALL = $(PIP) --constraint $(PINS) --editable
 
+# make ignores a variable that nothing uses, so that with LABELS=stars or seed=2 another model would be trained than was meant.
+KNOWN  := PYTHON PIP_FLAGS VERIFY BIN CORES BROWSER_TESTS NOTEBOOK PARAMS DATA TEXT LABEL OWN_NAME SWEEP SWEEP_FLAGS LAB_FLAGS \
+	VOILA_FLAGS LOCK_FLAGS
+GIVEN  := $(foreach name,$(.VARIABLES),$(if $(findstring command line,$(origin $(name))),$(name)))
+ifneq ($(filter-out $(KNOWN) SHELL MAKEFLAGS,$(GIVEN)),)
+$(error $(firstword $(filter-out $(KNOWN) SHELL MAKEFLAGS,$(GIVEN))): no target uses this variable, accepted are $(KNOWN). \
+A parameter of a run stands in PARAMS, as in PARAMS="selection=0.1 seed=2")
+endif
+
 help:        ## list the targets
 	@grep -E '^[a-z-]+: .*##|^[a-z-]+:  +##' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 16
 

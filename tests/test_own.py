@@ -942,6 +942,22 @@ def test_make_own_with_columns_of_no_file_trains_nothing(tmp_path):
 
 
 @pytest.mark.skipif(shutil.which("make") is None, reason="needs make")
+@pytest.mark.parametrize("misspelt", ["LABELS", "seed", "Data"])
+def test_make_refuses_a_variable_that_no_target_uses(tmp_path, misspelt):
+    made = make_own(tmp_path, {"DATA": "r.csv", misspelt: "2"})
+    assert made.returncode == 2 and not made.stdout
+    assert f"{misspelt}: no target uses this variable, accepted are PYTHON " in made.stderr
+    assert 'PARAMS="selection=0.1 seed=2"' in made.stderr
+
+
+def test_each_variable_that_make_accepts_is_used_by_a_target():
+    makefile = (root() / "Makefile").read_text()
+    accepted = re.search(r"^KNOWN +:= ((?:.*\\\n)*.*)$", makefile, re.M)[1].replace("\\\n", " ").split()
+    used = set(re.findall(r"\$[({]?\$?[({]?([A-Z_]+)", makefile)) | set(re.findall(r"^ifdef ([A-Z_]+)$", makefile, re.M))
+    assert len(accepted) > 10 and set(accepted) <= used
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="needs make")
 @pytest.mark.parametrize("name", ["my sweep.yaml", "it's (1) $(ls) `ls`.yaml", "plain"])
 def test_make_sweep_and_make_run_take_a_file_of_any_name(tmp_path, name):
     made = make_own(tmp_path / "1", {"SWEEP": name, "SWEEP_FLAGS": "--quiet --again", "CORES": "3"}, "sweep")
