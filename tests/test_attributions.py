@@ -44,6 +44,21 @@ def test_the_search_finds_all_smallest_masks_and_no_other(layer):
         assert kept == searched_plainly(frozen, batch, row, layer), f"text {row}"
 
 
+def test_the_search_runs_the_model_on_no_more_masks_at_a_time_than_it_is_asked_to():
+    frozen, batch, sizes = frozen_counter(), a_batch(3), []
+    some = batch.mask & (torch.arange(batch.mask.shape[1]) < 5)
+
+    def predict(one):
+        sizes.append(len(one.mask))
+        return frozen.predict(one)
+
+    watched = frozen._replace(predict=predict)
+    found = explain.smallest_masks(watched, batch, 0, max_rows=7, margin=0.0, among=some)
+    assert max(sizes[1:]) <= 7, "the first run reads the texts themselves"
+    for one, other in zip(found, explain.smallest_masks(frozen, batch, 0, margin=0.0, among=some), strict=True):
+        assert one.equal(other)
+
+
 def test_the_whole_text_is_a_mask_even_if_rounding_moves_its_answer_by_more_than_the_margin(monkeypatch):
     monkeypatch.setattr(search, "divergence", lambda before, _: torch.full(before.shape[:-1], 1e-9))
     batch = a_batch(20)

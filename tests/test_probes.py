@@ -167,14 +167,15 @@ def test_bilinear_votes_are_averaged_with_those_of_the_layers_before():
 
 
 def test_divergences_are_those_of_their_definitions():
-    p, q = torch.tensor([0.2, 0.3, 0.5]).double(), torch.tensor([0.6, 0.3, 0.1]).double()
+    p, q = torch.tensor([[0.2, 0.3, 0.5], [0.6, 0.3, 0.1]], dtype=torch.float64)
     kl = (p * (p / q).log()).sum().item()
     m = (p + q) / 2
     js = 0.5 * (p * (p / m).log()).sum().item() + 0.5 * (q * (q / m).log()).sum().item()
     one, other = (p.log() + 3.0).unsqueeze(0), (q.log() - 1.0).unsqueeze(0)
     assert divergence(one, other).item() == pytest.approx(kl)
     assert divergence(other, one, "reverse_kl").item() == pytest.approx(kl)
-    assert divergence(one, other, "js").item() == pytest.approx(js, rel=1e-6)
+    assert divergence(one, other, "js").item() == pytest.approx(js, rel=1e-12), "with all digits of its type"
+    assert abs(divergence(one, one, "js").item()) < 1e-15
     both = torch.stack([one, one], 1), torch.stack([other, other], 1)
     assert divergence(*both).item() == pytest.approx(2 * kl), "both ends of a span"
     far = torch.tensor([[0.0, -2000.0]]), torch.tensor([[-2000.0, 0.0]])

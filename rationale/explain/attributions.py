@@ -253,7 +253,7 @@ def masks(
             cost = multiplier * distance
         else:
             scale = multiplier if estimator == "score" else 1.0
-            cost = scale * score_term(gates, z, distance.detach() - average, mask)
+            cost = scale * (score_term(gates, z, distance.detach() - average, mask) + distance)  # of b, if it is fitted
             average = average.lerp(distance.detach(), 0.01)
         keep = gates.prob_nonzero
         if watch:

@@ -4,6 +4,7 @@ The model is not rewritten: hooks read and replace what its modules return. Sour
 notebooks/41_diffmask.py.
 """
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
@@ -148,7 +149,7 @@ def divergence(original: Tensor, masked: Tensor, kind: str = "kl") -> Tensor:
         terms = kl(p, q)
     elif kind == "js":
         never = (p == -torch.inf) & (q == -torch.inf)  # where logaddexp would have no derivative
-        middle = torch.logaddexp(p.masked_fill(never, 0.0), q.masked_fill(never, 0.0)) - torch.tensor(2.0).log()
+        middle = torch.logaddexp(p.masked_fill(never, 0.0), q.masked_fill(never, 0.0)) - math.log(2)
         terms = (kl(p, middle) + kl(q, middle)) / 2
     else:
         raise ValueError(f"kind: got {kind!r}, accepted are {', '.join(DIVERGENCES)}")

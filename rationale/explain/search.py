@@ -39,7 +39,7 @@ def smallest_masks(
     longest : int
         Largest number of positions per text: the search is exponential in it.
     max_rows : int
-        Number of masks per run of the model.
+        Largest number of masks per run of the model.
     margin : float >= 0 or None
         epsilon, in nats.
     among : bool [B, T] or None
@@ -66,9 +66,10 @@ def smallest_masks(
         unsolved = (lengths == length).nonzero().flatten()
         for size in range(length + 1):
             masks = _masks(length, size).to(mask.device)  # [M, T_i]
+            parts = masks.split(max_rows)  # more than one part if a single text has too many masks
             kept = torch.cat(
                 [
-                    _kept(frozen, batch, layer, rows, masks, mask, logits, baseline, margin)
+                    torch.cat([_kept(frozen, batch, layer, rows, m, mask, logits, baseline, margin) for m in parts], 1)
                     for rows in unsolved.split(max(1, max_rows // len(masks)))
                 ]
             )  # [texts, M]
