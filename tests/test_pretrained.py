@@ -30,12 +30,12 @@ TEXTS = [
 ]
 
 
-def tiny(place) -> str:
+def tiny(place, **options) -> str:
     """A BERT of two layers and eight units with random weights, in this folder."""
     transformers.BertTokenizerFast(vocab={word: i for i, word in enumerate(WORDS)}).save_pretrained(place)
     sizes = {"hidden_size": 8, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 16}
     torch.manual_seed(0)
-    transformers.BertModel(transformers.BertConfig(vocab_size=len(WORDS), **sizes)).save_pretrained(place)
+    transformers.BertModel(transformers.BertConfig(vocab_size=len(WORDS), **sizes, **options)).save_pretrained(place)
     return str(place)
 
 
@@ -74,6 +74,24 @@ def test_texts_become_pieces_with_the_labels_of_their_words(folder):
     assert pieces[1].tokens[1:4] == ("(", "dull", ")"), "brackets of the treebank are brackets again"
 
 
+def test_a_text_is_cut_to_the_positions_that_the_transformer_has(tmp_path, monkeypatch):
+    place = tiny(tmp_path, max_position_embeddings=6)
+    texts = [*TEXTS, Example(("film",) * 600, 1, word_labels=(2,) * 600)]
+    monkeypatch.setattr(probing, "read_probing", lambda p: {split: texts for split in ("train", "dev", "test")})
+    task = probing.build_probed_task(ProbingSettings(corpus="sst", pretrained=place, methods=["states"]))
+    assert max(len(example.tokens) for example in task.batches["test"].examples) == 6
+    answers, targets, _ = probing.predict_answers(task.model, task.batches["test"])
+    assert len(answers) == len(targets) == 4
+
+
+def test_a_word_that_looks_like_a_separator_is_none(folder):
+    _, tokenizer = models.load_encoder(folder)
+    labels = (2, 3, 1)
+    (text,) = word_pieces.to_pieces([Example(("a", "[SEP]", "film"), 0, word_labels=labels)], tokenizer)
+    assert text.tokens[0] == "[CLS]" and text.tokens[1:-1].count("[SEP]") == 0 and text.tokens[-1] == "[SEP]"
+    assert text.word_labels[1] == 2 and set(text.word_labels[2:-2]) == {3} and text.word_labels[-2] == 1
+
+
 def test_the_part_of_speech_is_that_of_the_whole_word():
     pytest.importorskip("HanTa")
     pieces = "[CLS] it does n ' t get the fun ##ny film ' s stars ! [SEP]".split()
@@ -82,6 +100,8 @@ def test_the_part_of_speech_is_that_of_the_whole_word():
     assert tags[3] == tags[4] == tags[5] == "adverb", "n't is one word"
     assert tags[8] == tags[9] == "adjective" and tags[10] == "noun" and tags[-2] == "punctuation"
     assert set(tags) <= {*word_pieces.SPEECH, *word_pieces.SEPARATORS, "other"}
+    tags = word_pieces.parts_of_speech("[CLS] ' t was fun ##ny [SEP] ' t is [SEP]".split())
+    assert [i for i, tag in enumerate(tags) if tag in word_pieces.SEPARATORS] == [0, 6, 10], "a separator is no word"
 
 
 def test_the_sentiment_of_a_piece_is_that_of_its_word():

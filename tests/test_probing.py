@@ -12,6 +12,7 @@ from rationale import explain, metrics, training
 from rationale.errors import BadInput
 from rationale.runs import notebook_path, saved
 from rationale.runs.cells import notebook_settings
+from rationale.training import probing
 
 METHODS = ["states", "inputs", "erasure"]
 
@@ -60,6 +61,17 @@ def test_a_probe_reports_each_layer_and_their_mean(run):
     assert 0 <= scores["masked_accuracy_1"] <= 1 and 0 <= scores["masked_macro_f1_error_1"] < 0.2
     keep = torch.cat([values[1].mean().view(1) for values in found["states"].values["test"]])
     assert scores["kept_1"] == pytest.approx(keep.mean().item(), abs=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["reverse_kl", "js"])
+def test_the_epoch_of_a_probe_is_kept_by_the_divergence_that_its_margin_holds(run, kind, monkeypatch):
+    *_, found, _ = run
+    kinds, plain = [], probing.divergence
+    monkeypatch.setattr(probing, "divergence", lambda *both: kinds.append(both[2:]) or plain(*both))
+    folder = run[0] / kind
+    *_, other, _ = probed(folder, divergence=kind, methods=["states"])
+    assert set(kinds) == {(kind,)}, "on dev after each epoch, and on dev and test at the end"
+    assert other["states"].metrics["dev"]["divergence"] != found["states"].metrics["dev"]["divergence"]
 
 
 def test_the_same_seed_gives_the_same_probe_and_a_killed_one_goes_on_where_it_was(run, tmp_path):
@@ -187,6 +199,30 @@ def test_the_multiplier_of_a_fitted_mask_starts_where_the_settings_say():
         kept[start] = values[:, 0]  # of the states that `smooth` reads
     assert kept[200.0][:, 0].mean() > 0.7 > 0.3 > kept[0.1][:, 0].mean(), "the first position"
     assert kept[200.0][:, 1:].mean() < 0.3, "no other position has a price"
+
+
+@pytest.mark.parametrize("estimator", ["relaxed", "score", "score_released"])
+def test_every_estimator_fits_a_baseline_of_its_own(estimator):
+    """The answer is the mean of the states, whose first entry is 1 everywhere: a baseline of ones changes nothing."""
+    frozen, batch = frozen_counter(), a_batch()
+    frozen.model.requires_grad_(False)
+
+    def mean(b):
+        odds = (frozen.model.digit(b.tokens.first)[..., 0] * b.mask).sum(1) / b.mask.sum(1)
+        return torch.stack([torch.zeros_like(odds), 6 * odds], 1)
+
+    with torch.no_grad():
+        frozen.model.digit.weight[:, 0] = 1
+
+    def last_distance(learns: bool) -> float:
+        torch.manual_seed(0)
+        seen = []
+        only = frozen._replace(predict=mean)
+        options = {"estimator": estimator, "learn_baseline": learns, "watch": lambda *step: seen.append(step[2].mean())}
+        explain.masks(only, batch, 0, 100, **options)
+        return sum(seen[-20:]).item() / 20
+
+    assert last_distance(True) < last_distance(False) / 2
 
 
 def test_an_unknown_estimator_is_refused():

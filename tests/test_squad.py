@@ -132,6 +132,30 @@ def test_a_text_too_long_is_left_out(folder, tmp_path):
     assert word_pieces.to_spans(questions, models.load_encoder(folder)[1], longest=8) == []
 
 
+def test_an_answer_without_a_piece_is_left_out(folder):
+    accent = Question("1", "", "a \u0301 film", "a film ?", ((2, "\u0301"),))
+    film = accent._replace(answers=((4, "film"),))
+    (example,) = word_pieces.to_spans([accent, film], models.load_encoder(folder)[1])
+    assert example.question == film
+
+
+def test_a_question_that_names_a_separator_leaves_its_paragraph_where_it_is(folder):
+    encoder, tokenizer = models.load_encoder(folder, spans=True)
+    asked = Question("1", "", "a [SEP] dull film .", "a [SEP] ?", ((13, "film"),))
+    (example,) = word_pieces.to_spans([asked], tokenizer)
+    batch = Batches([example], word_pieces.WordPieces(tokenizer), 1).rows(torch.tensor([0]))
+    p = models.SpanFinder(encoder, tokenizer.sep_token_id).eval().predict(batch).softmax(-1)
+    first, last = map(int, example.label)
+    assert example.tokens[first : last + 1] == ("film",) and p[0, 0, first] > 0 and p[0, 1, last] > 0
+
+
+def test_a_checkpoint_that_was_fine_tuned_for_three_classes_finds_the_two_ends_of_an_answer(tmp_path):
+    from test_pretrained import tiny
+
+    encoder, _ = models.load_encoder(tiny(tmp_path, num_labels=3), spans=True)
+    assert encoder.qa_outputs.out_features == 2
+
+
 def test_ends_are_looked_for_in_the_paragraph_alone(spans):
     frozen, batches = spans
     (batch,) = batches.in_order()

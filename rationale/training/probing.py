@@ -84,8 +84,11 @@ def build_probed_task(p: "ProbingSettings") -> ProbedTask:
         }
         return ProbedTask(model, batches, _class_scores)
     encoder, tokenizer = transformers.load_encoder(p.pretrained, corpus.spans)
-    to_pieces = word_pieces.to_spans if corpus.spans else word_pieces.to_pieces
-    splits = {name: to_pieces(part, tokenizer) for name, part in splits.items()}
+    to_pieces, longest = (word_pieces.to_spans, 384) if corpus.spans else (word_pieces.to_pieces, 512)
+    longest = min(longest, transformers.num_positions(encoder))
+    splits = {name: to_pieces(part, tokenizer, longest) for name, part in splits.items()}
+    if empty := next((name for name, part in splits.items() if not part), None):
+        raise BadInput(f"pretrained: no text of {empty} fits into {longest} pieces; accepted: a longer transformer")
     if p.searchable:
         shortest = min((len(example.tokens) for example in splits["test"]), default=0)
         if shortest > p.searchable:
@@ -372,12 +375,15 @@ def train_probe(p: "ProbingSettings", probe: Probe, task: ProbedTask, folder: Pa
     )  # fmt: skip
 
     def evaluate() -> dict[str, float]:
-        return evaluate_probe(probe, batches["dev"], score)[0]
+        return evaluate_probe(probe, batches["dev"], score, kind=p.divergence)[0]
 
     print(f"probe of {folder.name}", flush=True)
     state = fit(probe, objective, batches["train"], evaluate, selection, p, folder, part=f"probe of {folder.name}")
     report_phase(f"evaluation of the probe of {folder.name}")
-    evaluations = {split: evaluate_probe(probe, batches[split], score, with_errors=True) for split in ("dev", "test")}
+    evaluations = {
+        split: evaluate_probe(probe, batches[split], score, with_errors=True, kind=p.divergence)
+        for split in ("dev", "test")
+    }
     metrics = {split: scores for split, (scores, _) in evaluations.items()}
     values = {split: keep for split, (_, keep) in evaluations.items()}
     seconds = sum(row["seconds"] for row in state.history)
@@ -386,7 +392,7 @@ def train_probe(p: "ProbingSettings", probe: Probe, task: ProbedTask, folder: Pa
 
 @torch.no_grad()
 def evaluate_probe(
-    probe: Probe, batches: Batches, score: Callable, with_errors: bool = False
+    probe: Probe, batches: Batches, score: Callable, with_errors: bool = False, kind: str = "kl"
 ) -> tuple[dict[str, float], list[Tensor]]:
     """Effect of masking with one draw of the gates, and the keep probabilities of each text.
 
@@ -394,12 +400,14 @@ def evaluate_probe(
     ----------
     with_errors : bool
         Whether the metrics have the standard error of each macro F1, which takes a bootstrap per layer.
+    kind : str
+        Of `divergence`: the one that the margin of the probe holds.
 
     Returns
     -------
     metrics, keep probabilities
         The metrics are means over texts, once per layer, as <name>_<layer>, and once as the mean over layers, as
-        <name>: divergence (KL(y || y_hat), nats), kept (expected share of positions that are not masked), agreement
+        <name>: divergence (of this kind, nats), kept (expected share of positions that are not masked), agreement
         (share of texts whose answer is unchanged). Per layer there are also the scores of the answers after masking,
         as masked_<score>_<layer>. If asked for, masked_macro_f1_error_<layer> is the standard error of the difference
         between the macro F1 before and after masking. The keep probabilities are one [L + 1, T_i] per text, in the
@@ -414,7 +422,7 @@ def evaluate_probe(
             answer = torch.stack([output.masked.argmax(-1) for output in outputs], 1)  # [B, L + 1, ...]
             alone.append(read[0].argmax(-1))
             same = (answer == alone[-1].unsqueeze(1)).view(*answer.shape[:2], -1).all(2)
-            distance = torch.stack([divergence(output.original, output.masked) for output in outputs], 1)
+            distance = torch.stack([divergence(output.original, output.masked, kind) for output in outputs], 1)
             kept = torch.stack([masked_mean(of_layer, mask) for of_layer in keep_probability.unbind(1)], 1)
             rows.append(torch.stack([distance, kept, same.to(kept.dtype)], 2))
             lengths = mask.sum(1).tolist()
