@@ -953,7 +953,9 @@ def test_make_refuses_a_variable_that_no_target_uses(tmp_path, misspelt):
 def test_each_variable_that_make_accepts_is_used_by_a_target():
     makefile = (root() / "Makefile").read_text()
     accepted = re.search(r"^KNOWN +:= ((?:.*\\\n)*.*)$", makefile, re.M)[1].replace("\\\n", " ").split()
-    used = set(re.findall(r"\$[({]?\$?[({]?([A-Z_]+)", makefile)) | set(re.findall(r"^ifdef ([A-Z_]+)$", makefile, re.M))
+    used = set(re.findall(r"\$[({]?\$?[({]?([A-Z_]+)", makefile)) | set(
+        re.findall(r"^ifdef ([A-Z_]+)$", makefile, re.M)
+    )
     assert len(accepted) > 10 and set(accepted) <= used
 
 

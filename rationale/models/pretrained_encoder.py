@@ -17,7 +17,13 @@ from torch import Tensor, nn
 
 from rationale.data.word_pieces import NO_PIECE
 from rationale.errors import BadInput
-from rationale.models.transformers import MINILM, load_any_encoder, load_tokenizer, multiplying_in_bfloat16
+from rationale.models.transformers import (
+    MINILM,
+    load_any_encoder,
+    load_tokenizer,
+    multiplying_in_bfloat16,
+    num_positions,
+)
 from rationale.nn.encoders import CHECKPOINT, ENCODERS, Encoder, checkpoint_place
 from rationale.nn.gates import GATES
 from rationale.settings import Settings, setting
@@ -80,7 +86,7 @@ class PretrainedEncoder(Encoder):
         self.first, self.last, self.filler = tokenizer.cls_token_id, tokenizer.sep_token_id, tokenizer.pad_token_id
         config = transformer.config
         self.output_size, self.num_layers = config.hidden_size, config.num_hidden_layers
-        positions = min(config.max_position_embeddings - unused_positions(transformer), tokenizer.model_max_length)
+        positions = min(num_positions(transformer), tokenizer.model_max_length)
         self.window = positions - 2  # pieces, beside [CLS] and [SEP]
         frozen_layers = self.num_layers // 2 if frozen_layers is None else frozen_layers
         for name, parameter in transformer.named_parameters():
@@ -302,17 +308,6 @@ def states_at(states: Tensor, place: Tensor) -> Tensor:
     """states[b, place[b, t]]: [B, N, S], [B, T] -> [B, T, S]. A word without a piece has any state."""
     at = place.clamp(max=states.shape[1] - 1).unsqueeze(-1)
     return states.gather(1, at.expand(-1, -1, states.shape[-1]))
-
-
-def unused_positions(transformer: nn.Module) -> int:
-    """How many of its positions, lowest first, a transformer gives to no piece of a text.
-
-    RoBERTa, MPNet, Longformer and others count positions from the padding's index, which their table of positions
-    therefore has as `padding_idx`. BERT and others count from 0.
-    """
-    tables = (part for name, part in transformer.named_modules() if name.split(".")[-1] == "position_embeddings")
-    padding = (getattr(table, "padding_idx", None) for table in tables)
-    return max((index + 1 for index in padding if index is not None), default=0)
 
 
 class MiniLMEncoder(PretrainedEncoder):

@@ -217,11 +217,16 @@ def _cannot_be_loaded(name: str, setting: str, error: Exception) -> BadInput:
     )
 
 
-def num_positions(encoder: Any) -> int:
-    """The most pieces that an encoder of the BERT family reads at a time, separators included."""
-    table = getattr(encoder.base_model.embeddings, "position_embeddings", None)
-    padding = getattr(table, "padding_idx", None)  # from which RoBERTa counts
-    return encoder.config.max_position_embeddings - (0 if padding is None else padding + 1)
+def num_positions(transformer: Any) -> int:
+    """The most pieces that a transformer reads at a time, separators included.
+
+    RoBERTa, MPNet, Longformer and others count positions from the padding's index, which their table of positions
+    therefore has as `padding_idx`. No piece of a text has a position below it. BERT and others count from 0.
+    """
+    tables = (part for name, part in transformer.named_modules() if name.split(".")[-1] == "position_embeddings")
+    padding = (getattr(table, "padding_idx", None) for table in tables)
+    unused = max((index + 1 for index in padding if index is not None), default=0)
+    return transformer.config.max_position_embeddings - unused
 
 
 def _refuse_incomplete(tokenizer: Any, encoder: Any, report: Mapping[str, Iterable[str]]) -> None:
