@@ -170,6 +170,62 @@ def test_a_dependent_selector_is_the_plain_loop_with_its_gradient_through_every_
         torch.testing.assert_close(one, other, msg=f"gradient of {name}")
 
 
+@pytest.fixture(params=["parameter", "forward"])
+def own_gate(request):
+    """A gate of one's own that is more than a function of the outputs of its layers."""
+
+    class Warm(GATES["hard_concrete"]):
+        """The temperature is learned."""
+
+        def __init__(self, num_features: int):
+            super().__init__(num_features)
+            self.temperature = nn.Parameter(torch.tensor(0.7))
+
+    class Narrow(GATES["hard_concrete"]):
+        """The features are squashed first."""
+
+        def forward(self, features):
+            return super().forward(features.tanh())
+
+    return {"parameter": Warm, "forward": Narrow}[request.param]
+
+
+@pytest.mark.parametrize("look_ahead", [False, True])
+def test_a_dependent_gate_with_a_parameter_or_a_forward_of_its_own_has_the_value_and_gradient_of_the_plain_loop(
+    own_gate, look_ahead
+):
+    torch.manual_seed(3)
+    selector = selector_of(look_ahead=look_ahead)
+    states = torch.randn(4, 7, selector.encoder.output_size, dtype=torch.float64)
+    selector.gate = shaken(own_gate(selector.gate.a.in_features)).double()
+    if isinstance(selector.gate.temperature, nn.Parameter):
+        nn.init.constant_(selector.gate.temperature, 0.7)
+
+    def loss(select) -> torch.Tensor:
+        torch.manual_seed(4)
+        z, gates, switches = select()
+        return weighted([z, gates.log_prob_nonzero] + [switches] * look_ahead)
+
+    ours = loss(lambda: selector.select(states, sample))
+    theirs = loss(lambda: select_in_order(selector.gate, selector.cell, states, sample, look_ahead))
+    torch.testing.assert_close(ours, theirs)
+    leaves = [*selector.gate.named_parameters(), *selector.cell.named_parameters()]
+    slopes = (torch.autograd.grad(value, [leaf for _, leaf in leaves]) for value in (ours, theirs))
+    for (name, _), one, other in zip(leaves, *slopes, strict=True):
+        torch.testing.assert_close(one, other, msg=f"gradient of {name}")
+
+
+@pytest.mark.parametrize("look_ahead", [False, True])
+@pytest.mark.parametrize("model", GATES)
+def test_dependent_gates_of_texts_without_a_position_are_no_gates(model, look_ahead):
+    p = parameters(model=model, dependent=True, encoder="rcnn", look_ahead=look_ahead)
+    built = build_extractor(p, torch.randn(9, 5), "scores", 1)
+    for training, rows in ((True, 2), (False, 2), (True, 0)):
+        built.train(training)
+        output = built(torch.zeros(rows, 0, dtype=torch.long), torch.zeros(rows, 0, dtype=torch.bool))
+        assert output.z.shape == output.gates.batch_shape == (rows, 0) and output.prediction.shape == (rows, 1)
+
+
 def test_draws_without_a_gradient_are_constants_for_the_memory():
     torch.manual_seed(3)
     selector, embedded = selector_of(model="bernoulli"), torch.randn(4, 7, 5, dtype=torch.float64)

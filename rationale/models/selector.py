@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from rationale.distributions.numerics import log_uniform
 from rationale.distributions.protocol import GateDistribution
@@ -128,7 +129,8 @@ class DependentSelector(Selector):
     Attributes
     ----------
     fast : bool
-        True: `fast.select`. False: `select_in_order`, which computes the same result word by word.
+        True: `fast.select`. False: `select_in_order`, which computes the same result word by word. It is used in any
+        case for a gate of one's own that is not linear (`Gate.is_linear`).
     """
 
     dependent = True
@@ -140,7 +142,9 @@ class DependentSelector(Selector):
 
     def select(self, states: Tensor, draw: Draw, num_samples: int = 1) -> Selection:
         """The second half of `forward`: from the states of the words."""
-        select = fast.select if self.fast else select_in_order
+        if states.shape[1] == 0:  # no gate reads the memory
+            return super().select(F.pad(states, (0, self.cell.hidden_size)), draw, num_samples)
+        select = fast.select if self.fast and self.gate.is_linear else select_in_order
         return Selection(*select(self.gate, self.cell, repeated(states, num_samples), draw, self.look_ahead))
 
     def gates(self, embedded: Tensor, mask: Tensor, draw: Draw, num_samples: int = 1) -> GateDistribution:

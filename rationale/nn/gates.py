@@ -92,6 +92,13 @@ class Gate(nn.Module):
         layers = [layer for layer in self.children() if isinstance(layer, nn.Linear)]
         return torch.cat([layer.weight for layer in layers]), torch.cat([layer.bias for layer in layers])
 
+    @property
+    def is_linear(self) -> bool:
+        """Whether the gate is `of` the outputs of its layers and learns nothing else, as `fast.select` assumes."""
+        layers = {name for name, layer in self.named_children() if isinstance(layer, nn.Linear)}
+        unchanged = type(self).forward is Gate.forward and type(self).linear is Gate.linear
+        return unchanged and all(name.split(".")[0] in layers for name, _ in self.named_parameters())
+
     def of(self, raw: Tensor) -> GateDistribution:
         """From outputs [..., G] of the layers to a distribution of batch shape [...]."""
         raise NotImplementedError
