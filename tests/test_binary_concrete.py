@@ -78,3 +78,26 @@ def test_the_derivatives_of_the_moments_match_integrals(temperature):
         assert_close(
             torch.autograd.grad(law.variance, t)[0], float(variance_by_t), rtol=1e-6, atol=1e-9, what="dVar/dt"
         )
+
+
+@pytest.mark.parametrize("value", [1e-14, 1e-9, 1 - 1e-9])
+def test_the_log_density_keeps_its_digits_near_both_ends(value):
+    """torch's softplus drops e^-x from x = 20 on."""
+    k, m, t = mp.mpf(value), mp.mpf("0.5"), mp.mpf("0.25")
+    gap = m - t * mp.log(k / (1 - k))
+    expected = mp.log(t) - mp.log1p(mp.exp(-gap)) - mp.log1p(mp.exp(gap)) - mp.log(k) - mp.log1p(-k)
+    law = BinaryConcrete(*double(0.5, 0.25))
+    assert_close(law.log_prob(tensor64(value)), float(expected), rtol=2e-14, what=f"ln f({value})")
+
+
+@pytest.mark.parametrize("temperature", [0.02, 0.25, 4.0])
+def test_the_entropy_is_the_integral_at_every_temperature(temperature):
+    m, t = mp.mpf("0.5"), mp.mpf(temperature)
+
+    def integrand(z):
+        x = (z + m) / t
+        return mp.exp(-z) / (1 + mp.exp(-z)) ** 2 * (2 * mp.log1p(mp.exp(-abs(x))) + abs(x))
+
+    ends = [-80, -20, -5, -m - t, -m, -m + t, 5, 20, 80]
+    expected = 2 - mp.log(t) - mp.quad(integrand, ends)
+    assert_close(BinaryConcrete(*double(0.5, temperature)).entropy(), float(expected), rtol=1e-12, what="entropy")

@@ -268,3 +268,31 @@ def test_a_coin_that_never_shows_one_side_lacks_this_side_and_its_gradient():
         assert kl_divergence(always, half_open) == math.inf, "the half-open gate is never 1"
         assert_close(kl_divergence(never, half_open), -half_open.log_prob_zero, rtol=1e-6, what="never 1")
         assert_close(kl_divergence(always, gate), -gate.log_prob_one, rtol=1e-6, what="always 1")
+
+
+@pytest.mark.parametrize("temperatures", [(0.2, 0.7), (0.2, 10.0), (10.0, 0.2)])
+def test_the_divergence_of_two_concretes_is_the_integral_however_their_temperatures_differ(temperatures):
+    m, c = mp.mpf("-0.25"), mp.mpf("0.5")
+    t, d = map(mp.mpf, temperatures)
+
+    def log_density(x, m, t):  # of x = logit K
+        gap = abs(m - t * x)
+        return mp.log(t) - gap - 2 * mp.log1p(mp.exp(-gap))
+
+    def integrand(z):  # a logistic variable
+        x = (z + m) / t
+        return mp.exp(-z) / (1 + mp.exp(-z)) ** 2 * (log_density(x, m, t) - log_density(x, c, d))
+
+    bend = c * t / d - m
+    ends = sorted([-80, -20, -5, bend - t / d, bend, bend + t / d, 5, 20, 80])
+    laws = (BinaryConcrete(*double(*shapes)) for shapes in ((-0.25, temperatures[0]), (0.5, temperatures[1])))
+    assert kl_divergence(*laws).item() == pytest.approx(float(mp.quad(integrand, ends)), rel=1e-12)
+
+
+def test_the_divergence_of_concretes_has_the_derivatives_of_differences():
+    shapes = tuple(
+        x.requires_grad_() for x in double([-1.0, 0.3, 2.0], [0.2, 3.0, 0.7], [0.5, 0.1, -0.4], [2.0, 0.4, 0.9])
+    )
+    assert torch.autograd.gradcheck(
+        lambda m, t, c, d: kl_divergence(BinaryConcrete(m, t), BinaryConcrete(c, d)), shapes, atol=1e-7
+    )

@@ -74,9 +74,12 @@ def _kl_kumaraswamy(p, q):
 @register_kl(BinaryConcrete, BinaryConcrete)
 @_kl_in_float64
 def _kl_binary_concrete(p, q):
-    """E_p[ln p - ln q] over the quantiles of p."""
-    _, log_s, weight = quadrature_rule(len(p.batch_shape), p._like.device)
-    return -p.entropy() - average_over_quantiles(weight, q._log_prob_at_quantiles_of(p, log_s))
+    """E_p[ln p - ln q] = ln s - 2 + E[-ln sigmoid(y) - ln sigmoid(-y)],   y = (z - m_q s + m_p) / s,   s = t_p / t_q.
+
+    z is a logistic variable, logit K = (z + m_p) / t_p, and y is the logit of P(K' <= K) for K' ~ q.
+    """
+    scale = p.temperature / q.temperature
+    return scale.log() - 2 + p._spread(scale, q.logits * scale - p.logits)
 
 
 @register_kl(Kumaraswamy, Uniform)

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.distributions import Distribution, constraints
 from torch.distributions.utils import broadcast_all
-from torch.nn.functional import logsigmoid, softplus
+from torch.nn.functional import logsigmoid
 
 from rationale.distributions.fast import hardkuma_log_prob, kumaraswamy_draw, kumaraswamy_log_cdf, kumaraswamy_masses
 from rationale.distributions.numerics import (
@@ -379,7 +379,7 @@ class BinaryConcrete(UnitDistribution):
 
     def _log_prob_at(self, x):
         gap = self._gap(x)
-        return self.temperature.log() + log_sigmoid(gap) + log_sigmoid(-gap) + softplus(x) + softplus(-x)
+        return self.temperature.log() + log_sigmoid(gap) + log_sigmoid(-gap) - log_sigmoid(x) - log_sigmoid(-x)
 
     def _quantile_coordinate(self, log_s):
         return (log1mexp(log_s) - log_s + self.logits) / self.temperature
@@ -441,14 +441,26 @@ class BinaryConcrete(UnitDistribution):
             low, high = torch.where(rising, middle, low), torch.where(rising, high, middle)
         return torch.where(t > 1, low.sigmoid(), (m >= 0).to(m.dtype))
 
+    def _spread(self, scale: Tensor, shift: Tensor) -> Tensor:
+        """E[-ln sigmoid(y) - ln sigmoid(-y)] with y = (z - shift) / scale for a logistic variable z, in float64.
+
+        E[softplus((z - c) / s)] = E[softplus(s z - c)] / s for each s > 0 and c; the smoother of the two is integrated.
+        """
+
+        def spread(y: Tensor) -> Tensor:
+            return -log_sigmoid(y) - log_sigmoid(-y)
+
+        def either(z: Tensor, m: Tensor, t: Tensor) -> Tensor:  # noqa: ARG001  the scale and the shift take their place
+            narrow, wide = scale.clamp(max=1), scale.clamp(min=1)
+            both = -log_sigmoid(shift - narrow * z) - log_sigmoid(-shift - narrow * z)
+            return torch.where(scale > 1, spread((z - shift) / wide), both / narrow)
+
+        return self._logistic_mean(either)
+
     @in_float64
     def entropy(self) -> Tensor:
-        """Entropy in nats, 2 - ln t - E[softplus(x) + softplus(-x)] with x = (z + m) / t for a logistic variable z.
-
-        Accurate to 1e-8 for t >= 0.1.
-        """
-        spread = self._logistic_mean(lambda z, m, t: softplus((z + m) / t) + softplus(-(z + m) / t))
-        return 2 - self.temperature.log() - spread
+        """Entropy in nats, 2 - ln t + E[ln s + ln(1 - s)] with s = sigmoid((z + m) / t) for a logistic variable z."""
+        return 2 - self.temperature.log() - self._spread(self.temperature, -self.logits)
 
 
 def log_of_share(share: Tensor) -> Tensor:
