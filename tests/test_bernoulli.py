@@ -93,3 +93,20 @@ def test_the_divergence_of_given_probabilities_is_infinite_where_q_lacks_a_mass_
     p, q = torch.tensor([1.0, 0.0, 1.0, 0.0, 0.5, 0.5]), torch.tensor([0.0, 1.0, 1.0, 0.0, 0.0, 0.5])
     found = kl_divergence(Bernoulli(probs=p), Bernoulli(probs=q))
     assert found.tolist() == [math.inf, math.inf, 0, 0, math.inf, 0]
+
+
+@pytest.mark.parametrize("family", [Bernoulli, StraightThroughBernoulli])
+@pytest.mark.parametrize(("dtype", "logit"), [(torch.bfloat16, 7.0), (torch.float16, 9.0)])
+def test_a_gate_in_half_precision_that_is_nearly_open_is_drawn_shut_as_often_as_it_has_to_be(family, dtype, logit):
+    """Its probability rounds to 1, that of 0 does not."""
+    gate = family(logits=torch.full((100_000,), logit, dtype=dtype))
+    torch.manual_seed(0)
+    draws, expected = gate.sample(), 1e5 / (1 + math.exp(logit))
+    assert draws.dtype == dtype and draws.eq(0).logical_or(draws.eq(1)).all()
+    assert abs(draws.eq(0).sum().item() - expected) < 5 * math.sqrt(expected)
+    assert family(probs=torch.ones(9, dtype=dtype)).sample().eq(1).all(), "given as certain"
+
+
+def test_the_mode_is_the_more_probable_value_and_1_if_both_are_equally_probable():
+    assert Bernoulli(logits=torch.tensor([-1e-9, 0.0, 300.0])).mode.tolist() == [0, 1, 1]
+    assert Bernoulli(probs=torch.tensor([0.0, 0.5, 1.0])).mode.tolist() == [0, 1, 1]

@@ -165,3 +165,14 @@ def test_models_build_it_from_settings():
     assert model.mapping.arguments()["alpha"].item() == pytest.approx(1.5), "initialisation keeps alpha"
     assert not [name for name, _ in build_seq2seq(Seq2SeqSettings(model="entmax15", hidden_size=4), 9, 9, 2)
                 .named_parameters() if "mapping" in name]  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_in_half_precision_the_gradient_is_finite_and_near_that_of_the_same_scores(dtype):
+    """For alpha = 4 it contains 1 / y^2."""
+    scores, v = (1e-3 * scores_of(1, 400)).to(dtype), scores_of(1, 400, seed=1).to(dtype)
+    slopes = []
+    for x in (scores.clone().requires_grad_(), scores.double().requires_grad_()):
+        slopes += torch.autograd.grad(entmax(x, alpha=4.0), x, v.to(x.dtype))
+    found, expected = slopes[0].double(), slopes[1]
+    assert (found - expected).abs().max() < 4 * torch.finfo(dtype).eps * expected.abs().max()

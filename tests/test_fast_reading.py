@@ -86,6 +86,8 @@ def test_rows_of_numbers_give_the_states_of_their_vectors(encoder):
     torch.testing.assert_close(states[mask], expected[mask].detach())
     nothing, same = module.read_rows(vectors, numbers, mask, with_states=False)
     assert torch.equal(same, final) and nothing.shape == (40, 0, 8)
+    states, final = module.read_rows(vectors, numbers[:2, :0], mask[:2, :0], with_states=True)
+    assert states.shape == (2, 0, 8) and final.shape == (2, 8) and final.eq(0).all(), "rows without a position"
 
 
 class Counting(RCNNCell):

@@ -79,6 +79,8 @@ def test_a_divergence_is_zero_at_equality_and_symmetric(head):
     one = HEADS[head](4, 3)
     a, b = one(torch.randn(50, 4)), one(torch.randn(50, 4))
     assert one.divergence(a, a).abs().max() < 1e-6
+    many = torch.randn(2000, 5).sigmoid()
+    assert one.divergence(many, many).eq(0).all()
     assert torch.allclose(one.divergence(a, b), one.divergence(b, a)) and (one.divergence(a, b) > 0).all()
     moved = a.detach().requires_grad_()
     one.divergence(moved, a.detach()).sum().backward()

@@ -76,8 +76,25 @@ class Bernoulli(torch.distributions.Bernoulli):
     def variance(self) -> Tensor:
         return self.prob_nonzero * self.prob_zero
 
+    @property
+    def mode(self) -> Tensor:
+        """The more probable value, without a gradient; 1 if both are equally probable (torch returns NaN)."""
+        given = vars(self).get("probs")
+        return (self.logits >= 0 if given is None else given >= 0.5).to(self._param.dtype)
+
     def entropy(self) -> Tensor:
         return binary_entropy(self.log_prob_one, self.log_prob_zero)
+
+    def sample(self, sample_shape=SINGLE_DRAW) -> Tensor:
+        """Draws without a gradient.
+
+        In half precision, sigmoid(m) is computed in float32: bfloat16 rounds it to 1 from m = 6.3 on, and the gate
+        would never be drawn shut.
+        """
+        logits = vars(self).get("logits")
+        if logits is None or logits.dtype.itemsize > 2:
+            return super().sample(sample_shape)
+        return Bernoulli(logits=logits.float(), validate_args=False).sample(sample_shape).to(logits.dtype)
 
     def rsample_at(self, log_s: Tensor) -> Tensor:
         raise NotImplementedError("a draw of a Bernoulli passes no gradient; `StraightThroughBernoulli` has one")

@@ -91,6 +91,9 @@ def read_rows(
 
 def _read_ahead(cell: Cell, vectors: Tensor, numbers: Tensor, mask: Tensor, with_states: bool) -> tuple[Tensor, Tensor]:
     """States [R, T, H] or [R, 0, H], and final [R, H], of rows that are read from the first word to the last."""
+    if numbers.shape[1] == 0:  # nothing is read
+        final = cell.start(len(numbers))[0]
+        return final.unsqueeze(1)[:, :0], final
     rows, place = numbers.masked_fill(~mask, -1).unique(dim=0, return_inverse=True)  # [U, T], sorted word by word
     begins = torch.ones_like(rows, dtype=torch.bool)  # whether a row has another beginning than the row above it
     begins[1:] = (rows[1:] != rows[:-1]).cumsum(1) > 0  # [U, T]

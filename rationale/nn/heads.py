@@ -83,7 +83,10 @@ class Head(nn.Module):
         raise NotImplementedError
 
     def divergence(self, prediction: Tensor, other: Tensor) -> Tensor:
-        """How far two predictions are apart, [B, C] twice -> [B]: symmetric, at least 0, and 0 if they are equal."""
+        """How far two predictions are apart, [B, C] twice -> [B]: symmetric, and 0 if they are equal.
+
+        It is at least 0, up to rounding errors: between predictions that are nearly equal, it may be -1e-8.
+        """
         raise NotImplementedError
 
 
@@ -115,9 +118,9 @@ class Classes(Head):
         Source: Yu et al. 2021 (A2R).
         """
         log_p, log_q = prediction.log_softmax(1), other.log_softmax(1)
-        log_mean = torch.logaddexp(log_p, log_q) - math.log(2)
-        to_mean = [(log.exp() * (log - log_mean)).sum(1) for log in (log_p, log_q)]  # KL of each from the mean
-        return (to_mean[0] + to_mean[1]) / 2
+        apart = log_q - log_p  # ln p - ln m = ln 2 - softplus(apart), which is exactly 0 where p = q
+        terms = [log_p.exp() * (math.log(2) - F.softplus(apart)), log_q.exp() * (math.log(2) - F.softplus(-apart))]
+        return (terms[0] + terms[1]).sum(1) / 2
 
 
 class Scores(Head):

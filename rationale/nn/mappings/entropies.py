@@ -202,6 +202,8 @@ class Entmax15(Mapping):
 
 # ---------------------------------------------------------------------------------------- the compiled form of entmax
 def _fast_entmax(scores: Tensor, mask: Tensor | None, gamma: float, alpha: Tensor) -> Tensor:
+    """The powers of the weights in the derivatives have no room in half precision: for alpha = 4, 1 / y^2."""
+    scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
     return _Entmax.apply(scores, mask, gamma, alpha.expand(*scores.shape[:-1], 1))
 
 
