@@ -207,6 +207,8 @@ true_cdf = 10.0 ** -torch.arange(1, 13)
 assert textbook_cdf.dtype == repaired_cdf.dtype == single, "both in float32: dtype=single"
 assert ((repaired_cdf / true_cdf - 1).abs() < 1e-6).all(), "`repaired_cdf` has six digits of the true cdf everywhere"
 assert (textbook_cdf - true_cdf).abs().max() < 1e-7, "`textbook_cdf` is right to the spacing of numbers near 1"
+whole = textbook_cdf.double() * 2**24  # differences of float32 numbers in [1/2, 1] are multiples of their spacing
+assert (whole == whole.round()).all(), "`textbook_cdf` has digits that 1 - exp does not leave in float32"
 assert (textbook_cdf != 0).sum() == still_there, "count the entries of `textbook_cdf` that are not 0"
 
 # %% [markdown]

@@ -744,6 +744,8 @@ print(f"extremes of the rate without the term {loose.rate.min():.3f} and {loose.
 moved = loose.multiplier.diff()
 assert len(loose.rate) == p.num_steps and torch.allclose(moved, p.multiplier_rate * loose.gap[1:]), "a trace of (S11)"
 assert not loose.rate.equal(one.rate), "`loose` is the trace with the quadratic term"
+again = train_one_gate(Constraint(p.selection, **{**signed, "quadratic": 0}))
+assert torch.allclose(loose.rate, again.rate, atol=1e-6), "`quadratic` is not 0, or more has changed"
 late = {"with": one.rate[-400:].std(), "without": loose.rate[-400:].std()}
 print(f"standard deviation of the rate at the end: with the term {late['with']:.3f}, without {late['without']:.3f}")
 if settles:

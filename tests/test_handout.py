@@ -5,13 +5,19 @@ import asyncio
 import re
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import jupytext
 import nbformat
 import pytest
+import torch
 
+from rationale.distributions import HardKuma, Kumaraswamy
+from rationale.nn import decide
+from rationale.objectives import Constraint
 from rationale.runs import root
 from rationale.runs.exercises import TASK, check_answer, exercises, is_tagged, names_of, pack
+from rationale.training import toy_gates
 from tests.depth import slow_or_deep
 from tests.every import every
 from tests.forked import execute
@@ -256,6 +262,54 @@ def test_jupyterlab_collapses_answers_and_checks_and_saving_leaves_the_text_as_i
             tags = set(cell["metadata"].get("tags", []))
             assert hidden == bool({"prediction", "solution", "check"} & tags), cell["source"][:80]
         assert (tmp_path / path.name).read_bytes() == path.read_bytes(), f"{path.name} has changed"
+
+
+# --- what the checks of single exercises accept
+
+
+def solved(stem: str, number: int, **names) -> tuple[str, dict]:
+    """The packed check of an exercise, and the names of its solution, executed with these names of earlier cells."""
+    notebook = jupytext.read(root() / "notebooks" / f"{stem}.py")
+    exercise = next(one for one in exercises(notebook) if one.number == number)
+    for index in (exercise.prediction, exercise.solution):
+        exec(notebook.cells[index].source, names)
+    return pack(exercise, notebook.cells[exercise.check].source), names
+
+
+def test_a_cdf_whose_digits_were_not_lost_in_float32_is_no_textbook_cdf() -> None:
+    packed, names = solved("02_kumaraswamy", 1, torch=torch, Kumaraswamy=Kumaraswamy, single=torch.float32)
+    check_answer(packed, names)
+    accurate = (1 - (1 - 10.0 ** -torch.arange(1, 13).double()).log().exp()).float()  # in float64, and then rounded
+    for wrong in (accurate, names["repaired_cdf"]):
+        with pytest.raises(AssertionError, match="`textbook_cdf` has digits that 1 - exp does not leave in float32"):
+            check_answer(packed, names | {"textbook_cdf": wrong, "still_there": 12})
+
+
+def test_borders_may_be_rounded_to_three_digits() -> None:
+    packed, names = solved("04_explore_shapes", 4, torch=torch, HardKuma=HardKuma, decide=decide)
+    for rounded in ([0.23, 1.043], [0.23, 1.04]):
+        check_answer(packed, names | {"borders": rounded})
+    for wrong in ([0.23, 1.05], [0.23, 1.035], [0.24, 1.04], [0.225, 1.04]):
+        with pytest.raises(AssertionError, match="two largest masses differ|the decision does not change"):
+            check_answer(packed, names | {"borders": wrong})
+
+
+def test_a_gate_is_trained_without_any_quadratic_term_and_at_the_same_target() -> None:
+    signed = {"step": 0.2, "smoothing": 0.8, "quadratic": 50.0}
+
+    def train_one_gate(constraint):
+        gate, texts = toy_gates.toy_gate(-0.1, 1.1, 0.0, 0.0), toy_gates.one_word_texts(25)
+        return toy_gates.hold_rate(constraint, gate, texts, num_steps=60, learning_rate=0.05, seed=0)
+
+    p = SimpleNamespace(selection=0.4, num_steps=60, multiplier_rate=0.2)
+    given = {"torch": torch, "p": p, "signed": signed, "Constraint": Constraint, "train_one_gate": train_one_gate}
+    one = train_one_gate(Constraint(0.4, **signed))
+    packed, names = solved("06_hold_a_rate", 2, one=one, settles=False, **given)
+    check_answer(packed, names)
+    for target, quadratic in ((0.4, 0.1), (0.5, 0.0)):
+        loose = train_one_gate(Constraint(target, **{**signed, "quadratic": quadratic}))
+        with pytest.raises(AssertionError, match="`quadratic` is not 0, or more has changed"):
+            check_answer(packed, names | {"loose": loose})
 
 
 # --- executed
