@@ -23,7 +23,7 @@ from tests.every import every
 from tests.forked import execute
 from tests.smoke import needed_first, smoke, smoke_parameters
 from tests.test_notebooks import cases
-from tools.handout import student_edition, write_handouts
+from tools.handout import main, student_edition, write_handouts
 
 NOTEBOOKS = sorted((root() / "notebooks").glob("*.py"))
 each_notebook = every(NOTEBOOKS)
@@ -211,7 +211,7 @@ def test_both_editions_are_written_as_notebooks_and_as_pages(tmp_path: Path, mon
     other = tmp_path / "outputs" / "04_explore_shapes" / "selection0.4"
     other.mkdir()
     nbformat.write(jupytext.read(root() / "notebooks" / "04_explore_shapes.py"), other / "run.ipynb")
-    _, runs, without = write_handouts(tmp_path / "out", tmp_path / "outputs")
+    _, runs, without, _ = write_handouts(tmp_path / "out", tmp_path / "outputs")
     assert without == ["40_sparse_attention"], "it has no run"
     assert runs == [finished], "a run with other settings is newer, but the text of the notebook is not about it"
     every_tag = {"plain", "figure", "prediction", "check", "solution"}
@@ -232,6 +232,35 @@ def test_both_editions_are_written_as_notebooks_and_as_pages(tmp_path: Path, mon
             tags = ("prediction", "solution", "check")
             assert hidden == [cell for cell in written.cells if any(is_tagged(cell, tag) for tag in tags)]
             assert hidden, "JupyterLab collapses answers and checks"
+
+
+def test_a_notebook_in_which_a_student_has_written_is_kept_when_it_is_made_again(tmp_path, monkeypatch, capsys) -> None:
+    monkeypatch.setattr("tools.handout.root", lambda: tmp_path)
+    (tmp_path / "notebooks").mkdir()
+    source = tmp_path / "notebooks" / "01_small.py"
+    source.write_text("# %% [markdown]\n# # Small\n\n# %%\nx = ...\n")
+    student = tmp_path / "out" / "student" / "01_small.ipynb"
+
+    def make(change: str = "") -> tuple[list[str], str]:
+        if change:
+            notebook = nbformat.read(student, 4)
+            notebook.cells[1].source = change
+            nbformat.write(notebook, student)
+        assert main([str(tmp_path / "out")]) == 0
+        return sorted(path.name for path in student.parent.glob("*.ipynb")), capsys.readouterr().out
+
+    for _ in range(2):
+        names, said = make()
+        assert names == ["01_small.ipynb"] and "kept" not in said
+    source.write_text(source.read_text().replace("x = ...", "x = ...  # a number"))
+    assert make()[0] == ["01_small.ipynb"], "the notebook has changed, and nobody has written in the old edition"
+    for name, answer in (("01_small.edited.ipynb", "x = 1"), ("01_small.edited-2.ipynb", "x = 2")):
+        names, said = make(answer)
+        assert name in names and f"student/{name}" in said
+        assert nbformat.read(student.with_name(name), 4).cells[1].source == answer
+        assert nbformat.read(student, 4).cells[1].source == "x = ...  # a number"
+    student.write_text("{ cut sho")
+    assert "01_small.edited-3.ipynb" in make()[0]
 
 
 def lab_manager(folder: Path):

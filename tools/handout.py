@@ -9,9 +9,12 @@ first, and the model answer. Pictures and outputs come from a finished run that 
 them in the teacher's edition, and the figures and explorers, which the questions are about, in the student's. It is the
 newest run with the usual settings, such as `make book` makes of each notebook, or else the newest other run. A run on
 texts of one's own is never shown. JupyterLab shows answers and checks collapsed.
+
+An edition in which somebody has written since is kept when it is made again: it is then called `NAME.edited.ipynb`.
 """
 
 import ast
+import hashlib
 import sys
 import textwrap
 from pathlib import Path
@@ -23,6 +26,7 @@ from nbformat import NotebookNode
 from rationale.errors import BadInput, command, shown
 from rationale.files import write_text
 from rationale.runs.exercises import check_answer, exercises, pack
+from rationale.runs.folder import edited_name
 from rationale.runs.folding import collapse
 from rationale.runs.page import lab_page
 from rationale.runs.workspace import root
@@ -30,6 +34,7 @@ from tools import command_line
 from tools.book.__main__ import SMALL, finished_runs, shows
 
 USUAL = ("default", "demo", SMALL)  # names of runs with the settings that the text of a notebook is about
+DIGEST = "rationale_digest"  # in the metadata of an edition: by it we see whether somebody has written in it
 SHOWN_TO_STUDENTS = {"figure", "interactive"}  # tags of cells whose outputs do not give a solution away
 
 
@@ -89,15 +94,36 @@ def student_edition(notebook: NotebookNode) -> NotebookNode:
     return notebook
 
 
-def write_handouts(folder: Path, outputs: Path) -> tuple[list[Path], list[Path], list[str]]:
+def digest(notebook: NotebookNode) -> str:
+    """The SHA-256 digest of the cells' texts."""
+    return hashlib.sha256("\0".join(cell.source for cell in notebook.cells).encode()).hexdigest()
+
+
+def keep_edited(target: Path, new: NotebookNode) -> Path | None:
+    """Rename an edition that somebody has edited since it was made; the new name, or None if there is nothing to keep.
+
+    Outputs do not count. An edition is edited if its cells are neither those that it was made with nor those of `new`.
+    """
+    if not target.exists():
+        return None
+    try:
+        old = nbformat.read(target, 4)
+        if digest(old) in (old.metadata.get(DIGEST), digest(new)):
+            return None
+    except (ValueError, KeyError, AttributeError):  # it is no notebook: somebody else's file, or one that was cut short
+        pass
+    return target.rename(target.parent / edited_name(target.parent, Path(target.name)))
+
+
+def write_handouts(folder: Path, outputs: Path) -> tuple[list[Path], list[Path], list[str], list[Path]]:
     """Write both editions of every notebook to `folder`/student and `folder`/teacher, as notebooks and as pages.
 
     Returns
     -------
-    The notebooks that were written, the folders of the runs in `outputs` whose pictures are shown, and the names of the
-    notebooks that have no picture, because there is no such run.
+    The notebooks that were written, the folders of the runs in `outputs` whose pictures are shown, the names of the
+    notebooks that have no picture, because there is no such run, and the edited notebooks that were kept.
     """
-    written, runs, without = [], [], []
+    written, runs, without, kept = [], [], [], []
     for path in sorted((root() / "notebooks").glob("*.py")):
         student, teacher = student_edition(jupytext.read(path)), jupytext.read(path)
         if run := shown_run(path, outputs):
@@ -109,10 +135,13 @@ def write_handouts(folder: Path, outputs: Path) -> tuple[list[Path], list[Path],
         for edition, content in (("student", student), ("teacher", teacher)):
             (folder / edition).mkdir(parents=True, exist_ok=True)
             target = folder / edition / f"{path.stem}.ipynb"
-            nbformat.write(collapse(content), target)
+            if old := keep_edited(target, content):
+                kept.append(old)
+            content.metadata[DIGEST] = digest(content)
+            write_text(target, nbformat.writes(collapse(content)) + "\n")
             write_text(target.with_suffix(".html"), lab_page(content, f"{path.stem}, {edition}"))
             written.append(target)
-    return written, runs, without
+    return written, runs, without, kept
 
 
 @command
@@ -124,8 +153,10 @@ def main(arguments: list[str] | None = None) -> int:
     if not given.strip():
         raise BadInput("FOLDER: an empty value is not accepted, give a folder")
     folder = Path(given)
-    written, runs, without = write_handouts(folder, root() / "outputs")
+    written, runs, without, kept = write_handouts(folder, root() / "outputs")
     print(f"{len(written) // 2} notebooks, a student's and a teacher's edition of each: {shown(folder)}/")
+    if kept:
+        print(f"kept, as somebody has written in them: {', '.join(str(old.relative_to(folder)) for old in kept)}")
     if runs:
         print(f"with the pictures of {', '.join(f'{run.parent.name}/{run.name}' for run in runs)}")
     if without:

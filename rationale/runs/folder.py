@@ -130,7 +130,7 @@ class WorkFolder:
         for names, why in ((added, "which had not written it"), (edited, "where it was edited")):
             kept = []
             for name in names:
-                place = name if names is added and not (self.target / name).exists() else _edited(self.target, name)
+                place = name if names is added and not (self.target / name).exists() else edited_name(self.target, name)
                 (self.target / place).parent.mkdir(parents=True, exist_ok=True)
                 shutil.move(self.old / name, self.target / place)
                 kept.append(str(place))
@@ -147,7 +147,7 @@ class WorkFolder:
         self._own.close()
 
 
-def _edited(folder: Path, name: Path) -> Path:
+def edited_name(folder: Path, name: Path) -> Path:
     """A name for an edited file that nothing below `folder` has: `run.edited.ipynb`, `run.edited-2.ipynb`."""
     numbers = itertools.chain([""], (f"-{number}" for number in itertools.count(2)))
     names = (name.with_name(f"{name.stem}.edited{number}{name.suffix}") for number in numbers)
