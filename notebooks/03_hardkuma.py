@@ -174,7 +174,7 @@ for ends in ((-0.1, 1.1), (-0.5, 1.0), (-0.01, 2.0)):
     size = "too low" if claimed_mass < mass else "too high"
     assert abs(mass - claimed_mass) < 1e-12, f"`uniform_mass` is {size} for the ends {ends}"
 assert len(half_closed_ends) == 2, "`half_closed_ends` is a pair"
-half_closed = HardKuma(1.0, 1.0, *half_closed_ends)
+half_closed = HardKuma(1.0, 1.0, *map(float, half_closed_ends))
 assert abs(half_closed.prob_zero - 0.5) < 1e-12, f"P(H = 0) is {half_closed.prob_zero:.3f}, not a half"
 assert half_closed.prob_one == 0, f"P(H = 1) is {half_closed.prob_one:.3f}, not 0"
 
@@ -760,7 +760,7 @@ for original, copy, claimed in zip(originals, copies, lost, strict=True):
     allowed = 5 * log_ratio.std() / math.sqrt(p.num_samples)  # five standard errors
     size = "too low" if claimed < log_ratio.mean() else "too high"
     assert abs(claimed - log_ratio.mean()) < allowed, f"a KL of {claimed:.4f} is {size}"
-assert worst == lost.index(max(lost)), "`worst` is not what you found"
+assert worst == list(lost).index(max(lost)), "`worst` is not what you found"
 
 # %% [markdown]
 # ## 12. Compared with the Kumaraswamy of torch

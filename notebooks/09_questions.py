@@ -244,8 +244,9 @@ print("all words at", all_open, "or 40 of 100 at", some_open)
 # %% tags=["check"]
 for norm, power in (("L1", 1), ("L2", 2)):
     for num_open, value in ((100, all_open[norm]), (40, some_open[norm])):
+        assert not value < 0, f"{norm}: a gate is not negative"
         shown_gates = torch.zeros(100, dtype=torch.float64)
-        shown_gates[:num_open] = value
+        shown_gates[:num_open] = float(value)
         measured_norm = shown_gates.pow(power).mean().item()
         assert abs(measured_norm - 0.1) < 1e-3, f"{num_open} of 100 gates at {value:.3g}: {norm} is {measured_norm:.3f}"
 assert some_open["L0"] == 0, "40 of 100 gates that are not 0 are 0.4 per word in L0, whatever their value is"
@@ -562,7 +563,7 @@ assert abs(factor - content.item()) < 1e-6, f"`factor` is too {'low' if factor <
 for name, shares in fading.items():
     again = [distance_after_zeros(two_models[name], zeros) for zeros in range(21)]
     assert len(shares) == 21, f"{name}: give a share for each number of zeros from 0 to 20"
-    off = max(abs(share - distance / again[0]) for share, distance in zip(shares, again, strict=True))
+    off = torch.tensor([abs(share - distance / again[0]) for share, distance in zip(shares, again, strict=True)]).max()
     assert off < 1e-4, f"{name}: a share is off by {off:.2g}"
 assert set(fading) == {"untrained", "trained"}, "`fading` has an entry for each model"
 assert fading["untrained"][20] < 0.05, "an untrained LSTM forgets"

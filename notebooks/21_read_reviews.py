@@ -278,6 +278,9 @@ assert sorted(little + much) == judged, "each judged review is in one half"
 halves = {"little": [little, precision_little], "much": [much, precision_much]}
 shares_of = {name: [chosen[i].double().mean().item() for i in half] for name, (half, _) in halves.items()}
 assert max(shares_of["little"], default=0) <= min(shares_of["much"], default=1), "`little` has a larger share somewhere"
+middle = np.median(shares_of["little"] + shares_of["much"]) if judged else 0.0
+below, above = max(shares_of["little"], default=0), min(shares_of["much"], default=2)
+assert below <= middle < above, "the median share is not between the two halves"
 for name, (half, claimed) in halves.items():
     matched, selected = (sum(int(part.sum()) for part in parts)
                          for parts in ([chosen[i] & gold[i] for i in half], [chosen[i] for i in half]))

@@ -297,7 +297,7 @@ for name, gain in nearer_by.items():
 # which layer they change the states.
 
 # %% tags=["check"]
-assert list(nearer_by) == list(table.index), "one entry for each row of `table`, in its order"
+assert nearer_by.keys() == set(table.index), "one entry for each row of `table`"
 for name, of_row in table.iterrows():
     gain = float(of_row["js_0"]) - float(of_row["js_1"])
     if not pd.isna(gain):

@@ -2,6 +2,7 @@
 
 import ast
 import asyncio
+import math
 import re
 import shutil
 from pathlib import Path
@@ -9,12 +10,15 @@ from types import SimpleNamespace
 
 import jupytext
 import nbformat
+import numpy as np
+import pandas as pd
 import pytest
 import torch
 
-from rationale.distributions import HardKuma, Kumaraswamy
-from rationale.nn import decide
-from rationale.objectives import Constraint
+from rationale import figures, metrics
+from rationale.distributions import HardConcrete, HardKuma, Kumaraswamy
+from rationale.nn import MAPPINGS, all_mappings, decide, fusedmax
+from rationale.objectives import Constraint, expected_transitions
 from rationale.runs import root
 from rationale.runs.exercises import TASK, check_answer, exercises, is_tagged, names_of, pack
 from rationale.training import toy_gates
@@ -339,6 +343,115 @@ def test_a_gate_is_trained_without_any_quadratic_term_and_at_the_same_target() -
         loose = train_one_gate(Constraint(target, **{**signed, "quadratic": quadratic}))
         with pytest.raises(AssertionError, match="`quadratic` is not 0, or more has changed"):
             check_answer(packed, names | {"loose": loose})
+
+
+@pytest.fixture
+def in_float64():
+    """The default of torch in the notebooks that set it."""
+    torch.set_default_dtype(torch.float64)
+    yield
+    torch.set_default_dtype(torch.float32)
+
+
+def accepts_only(packed: str, names: dict, accepted: list[dict], refused: list[dict], message: str) -> None:
+    """Whether a check accepts these answers and refuses those with a message, each a change of the right names."""
+    for changes in ({}, *accepted):
+        check_answer(packed, names | changes)
+    for changes in refused:
+        with pytest.raises(AssertionError, match=message):
+            check_answer(packed, names | changes)
+
+
+def test_ends_and_divergences_may_be_tensors(in_float64) -> None:
+    packed, names = solved("03_hardkuma", 1, HardKuma=HardKuma)
+    pairs = [(torch.tensor(-1.0), torch.tensor(1.0)), torch.tensor([-1.0, 1.0])]
+    accepts_only(packed, names, [{"half_closed_ends": pair} for pair in pairs],
+                 [{"half_closed_ends": torch.tensor([-2.0, 1.0])}], r"P\(H = 0\) is 0.667, not a half")  # fmt: skip
+    left, right = -0.1, 1.1
+    given = {"p": SimpleNamespace(left=left, right=right, num_samples=2000), "torch": torch, "math": math}
+    given |= {"logit_zero": math.log(-left / right), "logit_one": math.log((1 - left) / (right - 1))}
+    packed, names = solved("03_hardkuma", 3, HardKuma=HardKuma, HardConcrete=HardConcrete,
+                           kl_divergence=torch.distributions.kl_divergence, **given)  # fmt: skip
+    lost = torch.stack(names["lost"])
+    accepts_only(
+        packed, names, [{"lost": lost}, {"lost": lost.numpy()}], [{"lost": lost, "worst": 0}], "`worst` is not"
+    )
+
+
+def test_switches_are_most_at_one_half_only_and_none_at_two_different_chances(in_float64) -> None:
+    def both_rates(nonzero):
+        batch = nonzero.unsqueeze(0)
+        return batch.mean().item(), expected_transitions(1 - batch, batch, torch.ones_like(batch).bool()).item()
+
+    patterns = torch.cartesian_prod(*[torch.tensor([0.0, 1.0])] * 8)
+    given = {"torch": torch, "both_rates": both_rates, "rounding": 1e-12, "patterns": patterns}
+    packed, names = solved("05_count_words", 2, counts=patterns.sum(1), **given,
+                           switches=lambda z: (z[..., 1:] != z[..., :-1]).sum(-1) / 8)  # fmt: skip
+    near = [{"best_s": s, "best_switches": 7 / 4 * s * (1 - s)} for s in (0.49, 0.495, 0.51)]
+    accepts_only(packed, names, [{"best_s": torch.tensor(0.5)}], near, "there are more switches")
+    both = [[0, 1], torch.tensor([0.0, 1.0]), {torch.tensor(0.0), torch.tensor(1.0)}]
+    same = [[0, 0], [1, 1], {torch.tensor(0.0), torch.tensor(0.0)}, [0.0, 1e-14]]
+    accepts_only(
+        packed, names, [{"never": pair} for pair in both], [{"never": pair} for pair in same], "both of `never`"
+    )
+
+
+def test_a_gate_is_not_negative_and_a_share_that_is_no_number_is_refused() -> None:
+    packed, names = solved("09_questions", 1, torch=torch, math=math)
+    some, every = names["some_open"], names["all_open"]
+    accepts_only(packed, names, [{"some_open": {**some, "L2": np.float32(0.5)}}],
+                 [{"some_open": {**some, "L2": -0.5}}, {"all_open": {**every, "L2": -every["L2"]}}],
+                 "a gate is not negative")  # fmt: skip
+    kept = {"untrained": 0.5, "trained": 0.99}
+    packed, names = solved("09_questions", 2, torch=torch, settles=True, two_models={name: name for name in kept},
+                           distance_after_zeros=lambda model, zeros: 3 * kept[model] ** zeros)  # fmt: skip
+    holes = {name: [*shares[:5], math.nan, *shares[6:]] for name, shares in names["fading"].items()}
+    accepts_only(packed, names, [], [{"fading": holes}], "untrained: a share is off by nan")
+
+
+def test_praise_is_the_word_at_the_same_place() -> None:
+    class Predicted:
+        @staticmethod
+        def predict(run, texts):
+            return ({"prediction": [float("great" in words[:3])], "z": [0.0] * len(words)} for words in texts)
+
+    lowest = SimpleNamespace(tokens="the awful smell and bad taste".split(), gold=[True] * 3 + [False] * 3)
+    given = {"worst_words": ["awful", "bad"], "best_words": ["great", "good"], "figures": figures, "run": None}
+    packed, names = solved("10_first_rationale", 1, lowest=lowest, predict=Predicted, display=lambda page: None,
+                           p=SimpleNamespace(aspect="smell"), is_ours=True, **given)  # fmt: skip
+    ours = names["ours_praised"]
+    others = [[*ours[:1], word, *ours[2:]] for word in ("good", "fine", "awful")] + [["a", *ours[1:]]]
+    accepts_only(packed, names, [{"ours_praised": tuple(ours)}], [{"ours_praised": words} for words in others],
+                 "ours: the word in the place of `(awful|the)` is not the right one")  # fmt: skip
+
+
+def test_halves_of_reviews_are_divided_at_the_median() -> None:
+    chosen = [torch.arange(10) < count for count in (1, 5, 2, 2, 7, 9)]
+    given = {"np": np, "metrics": metrics, "chosen": chosen, "gold": chosen, "judged": [*range(6)]}
+    packed, names = solved("21_read_reviews", 1, **given)
+    uneven = [{"little": [], "much": [*range(6)], "precision_little": 0.0}]
+    uneven += [{"little": [0], "much": [1, 2, 3, 4, 5]}, {"little": [0, 1, 2, 3], "much": [4, 5]}]
+    accepts_only(packed, names, [{"little": (0, 2, 3), "much": (1, 4, 5)}], uneven, "the median share is not between")
+
+
+def test_the_order_of_the_methods_does_not_matter() -> None:
+    table = pd.DataFrame({"js_0": [0.5, 0.3], "js_1": [0.1, 0.4], "model": ["a", "b"]}, index=["states", "others"])
+    packed, names = solved("24_read_probes", 1, pd=pd, table=table, line_in_words=str, is_ours=False)
+    backwards = dict(reversed(names["nearer_by"].items()))
+    accepts_only(packed, names, [{"nearer_by": backwards}], [{"nearer_by": {"states": 0.4}}], "one entry for each row")
+
+
+def test_the_last_break_is_a_number_of_words_and_a_map_has_one_of_the_names() -> None:
+    maps = {name: mapping.function for name, mapping in MAPPINGS.items() if not mapping.special_case_of}
+    given = {"torch": torch, "np": np, "maps": maps, "all_mappings": all_mappings, "fusedmax": fusedmax}
+    some = torch.tensor([0.5, 1.5, 1.3, -0.4, 0.9, 0.8], dtype=torch.float64)
+    packed, names = solved("40_sparse_attention", 3, some=some, in_words=str, generator=torch.Generator(), **given)
+    three, wrong = (
+        [{"first_segment": count} for count in counts] for counts in ((3.0, torch.tensor(3)), (-2, 0, 2, 6))
+    )
+    accepts_only(packed, names, three, wrong, "it does not break after -?[0-6] words")
+    other = [{"only_swap": names["only_swap"] | {name}} for name in ("entmax15", "Softmax")]
+    accepts_only(packed, names, [], other, "2. the names of the maps are softmax, sparsemax")
 
 
 # --- executed
