@@ -410,6 +410,29 @@ def test_a_run_that_reads_a_run_on_texts_of_ones_own_is_not_shown_either(tmp_pat
     assert not reads_own_texts(tmp_path / "nothing is known of it")
 
 
+def test_a_run_that_may_show_texts_of_ones_own_is_not_shown(tmp_path: Path) -> None:
+    cases = {"offers_all": {"runs_dir": "outputs", "own_texts": True}, "of_deleted": {"run": "gone", "runs_dir": "."}}
+    for name, parameters in cases.items():
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "params.yaml").write_text(yaml.safe_dump(parameters | {"runs_dir": str(tmp_path)}))
+        assert reads_own_texts(tmp_path / name), name
+    (tmp_path / "offers_all" / "params.yaml").write_text("runs_dir: outputs\nown_texts: false\n")
+    assert not reads_own_texts(tmp_path / "offers_all")
+
+
+@pytest.mark.parametrize("error", [BadInput("questions.yaml: no list"), PermissionError(13, "denied", "outputs/book")])
+def test_a_book_that_cannot_be_written_is_one_line(error: Exception, tmp_path: Path, monkeypatch, capsys) -> None:
+    def build(*_) -> list[str]:
+        raise error
+
+    monkeypatch.setattr("tools.book.__main__.root", lambda: tmp_path)
+    monkeypatch.setattr("tools.book.__main__.build", build)
+    (tmp_path / "README.md").write_text("# No notebooks\n")
+    assert book.main([]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("error: ") and said.count("\n") == 1 and str(error.args[-1]) in said
+
+
 def test_two_books_at_once_execute_a_notebook_once(monkeypatch, tmp_path: Path) -> None:
     notebook, executed_by = root() / "notebooks" / "50_explorers.py", []
 

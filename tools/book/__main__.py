@@ -31,7 +31,7 @@ import yaml
 
 from rationale.data import data_folder
 from rationale.data.corpora import names_own
-from rationale.errors import BadInput
+from rationale.errors import BadInput, command
 from rationale.files import lock_folder, write_text
 from rationale.runs import RunFailed, notebook_path, root, run
 from rationale.runs.cells import defaults, reads_committed
@@ -132,12 +132,17 @@ def finished_runs(notebook: Path, outputs: Path) -> list[Path]:
 
 
 def reads_own_texts(folder: Path) -> bool:
-    """Whether a run shows texts of one's own, or reads a run that does. Nobody else may be meant to see them."""
+    """Whether a run shows texts of one's own, or may have read them. Nobody else may be meant to see them.
+
+    It may have if it was allowed to offer all runs (`own_texts`), or if nothing is known of a run that it has read,
+    such as one that has been deleted since.
+    """
     p = recorded_params(folder)
-    if names_own(str(p.get("corpus") or "")):
+    if names_own(str(p.get("corpus") or "")) or p.get("own_texts"):
         return True
     names = [*p.get("runs", []), *([p["run"]] if "run" in p else [])]
-    return any(reads_own_texts(root() / p.get("runs_dir", "") / str(name)) for name in names)
+    read = [root() / p.get("runs_dir", "") / str(name) for name in names]
+    return any(not recorded_params(run) or reads_own_texts(run) for run in read)
 
 
 def shown_before(notebook: Path, outputs: Path) -> Path:
@@ -348,6 +353,7 @@ def instead(notebook: Path, reason: str) -> str:
     return "\n".join(lines)
 
 
+@command
 def main(arguments: list[str] | None = None) -> int:
     """Execute the notebooks that have no current run, build the book and print where it is.
 
