@@ -36,6 +36,7 @@ setup: .venv/ready   ## make .venv with everything installed (PYTHON=..., PIP_FL
 		echo "error: .venv is a link (to $$(readlink .venv)), in which make sets up nothing; remove it, then make setup makes the folder" >&2; \
 		exit 1; \
 	fi
+	@echo 'setting up .venv: several gigabytes, a few minutes'
 	$(PYTHON) -m venv .venv
 	sed -e '/^ *--hash/d' -e 's/ *\\$$//' constraints.txt > $(PINS)
 ifdef VERIFY
@@ -46,6 +47,7 @@ else
 	$(INSTALL) '.[data,fast,notebooks,baselines,generation,attributions,pretrained,texts,onnx,tensorboard,batch,slurm,book,dev]'
 endif
 	@touch $@
+	@echo '.venv is ready'
 
 demo: setup  ## first rationales, on made-up reviews: no download, a minute once installed
 	@$(RUN) 10_first_rationale params/demo.yaml --again-if-changed

@@ -715,6 +715,16 @@ def test_fit_begins_again_in_a_folder_in_which_it_was_stopped_before_the_first_e
     assert (folder / "model.safetensors").exists()
 
 
+@pytest.mark.parametrize("is_there", [False, True])
+def test_a_fit_that_is_refused_for_its_texts_leaves_nothing_behind(tmp_path, is_there):
+    path, folder = write_table(tmp_path / "r.csv", [row | {"text": ""} for row in reviews(60)]), tmp_path / "run"
+    if is_there:
+        folder.mkdir()
+    with pytest.raises(BadInput, match="an empty text"):
+        rationale.fit(path, folder, **SMALL)
+    assert folder.exists() == is_there and not (is_there and list(folder.iterdir()))
+
+
 class Terminal(io.StringIO):
     """A stream that says that it is a terminal."""
 

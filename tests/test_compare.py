@@ -148,6 +148,11 @@ def test_a_folder_that_is_no_run_gives_another_exit_code_than_an_unfinished_run(
     assert "notes" in capsys.readouterr().err and (sweep / "out" / "accuracy_by_learning_rate.csv").is_file()
 
 
+def test_a_run_that_has_lost_the_ending_of_an_unfinished_one_meanwhile_is_no_mistake(sweep):
+    renamed = sweep / "12_train_sst" / "mine-seed1.partial"
+    assert results.finished_runs([str(renamed)]) == ([], [renamed.resolve()])
+
+
 def test_a_folder_whose_name_looks_like_a_pattern_is_that_folder_and_no_other(tmp_path, monkeypatch):
     names = ["out[1]", "out1", "a*", "ab"]
     asked = {name: finished_run(tmp_path / name, "run") for name in names}

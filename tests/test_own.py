@@ -436,6 +436,19 @@ def test_copies_of_a_text_stay_in_one_split_and_are_counted(tmp_path):
     assert "30 texts repeat another one; copies stay in one split" in read.notes
 
 
+def test_what_is_counted_of_pairs_is_called_a_pair(tmp_path):
+    rows = [row | {"text": f"claim {i}", "second": row["text"]} for i, row in enumerate(reviews(100))]
+    rows += [rows[0], rows[1] | {"label": rows[0]["label"]}, rows[1] | {"label": rows[2]["label"]}]
+    read = read_own(settings(write_table(tmp_path / "r.csv", rows), second="second"))
+    said = "\n".join(read.notes)
+    assert "pairs repeat another one" in said and "1 pair stands in several rows with different labels" in said
+    (tmp_path / "train.csv").write_bytes((tmp_path / "r.csv").read_bytes())
+    write_table(tmp_path / "test.csv", rows[:30])
+    (tmp_path / "r.csv").unlink()
+    said = "\n".join(read_own(settings(tmp_path, second="second")).notes)
+    assert "pairs of test also are in train" in said and not re.search(r"\d texts?\b", said)
+
+
 def test_pairs_with_the_same_first_text_stay_in_one_split(tmp_path):
     rows = [row | {"text": f"claim {i // 3}", "second": row["text"]} for i, row in enumerate(reviews(300))]
     random.Random(3).shuffle(rows)

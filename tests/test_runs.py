@@ -868,6 +868,8 @@ def test_a_summary_written_by_the_notebook_is_printed_instead_of_all_metrics(tin
     lines = __main__.report(folder).splitlines()
     assert "run.ipynb" in lines[0] and "run.html" in lines[1]
     assert lines[2:] == ["[great] beer"]
+    (folder / "rationales.html").touch()
+    assert __main__.report(folder).splitlines()[2].startswith("  rationales  "), "the page of texts"
 
 
 def test_only_a_terminal_gets_a_summary_in_colour(tiny, monkeypatch):

@@ -25,6 +25,7 @@ from nbformat import NotebookNode
 
 from rationale.errors import BadInput, command, shown
 from rationale.files import write_text
+from rationale.progress import each
 from rationale.runs.exercises import check_answer, exercises, pack
 from rationale.runs.folder import edited_name
 from rationale.runs.folding import collapse
@@ -124,7 +125,7 @@ def write_handouts(folder: Path, outputs: Path) -> tuple[list[Path], list[Path],
     notebooks that have no picture, because there is no such run, and the edited notebooks that were kept.
     """
     written, runs, without, kept = [], [], [], []
-    for path in sorted((root() / "notebooks").glob("*.py")):
+    for path in each("notebooks with two editions", sorted((root() / "notebooks").glob("*.py"))):
         student, teacher = student_edition(jupytext.read(path)), jupytext.read(path)
         if run := shown_run(path, outputs):
             teacher = executed(run)

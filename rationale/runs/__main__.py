@@ -24,6 +24,7 @@ from rationale.runs.watch import OnlyNotes
 from rationale.runs.workspace import named_folder, notebook_path, read_if_there, root
 from rationale.settings import accepts, components, show
 
+PAGE_OF_TEXTS = "rationales.html"  # written by 17_train_own_texts
 FLAG = re.compile(r"--(again|name|outputs)\b")  # of those that messages name
 HELP = """\
 examples
@@ -65,7 +66,10 @@ exit code
 
 def report(folder: Path) -> str:
     """Where the results are, and what they are: the notebook's own summary if there is one, otherwise all metrics."""
-    lines = [f"  notebook  {shown(folder / 'run.ipynb')}", f"  page      {shown(folder / 'run.html')}"]
+    files = {"notebook": "run.ipynb", "page": "run.html", "rationales": PAGE_OF_TEXTS}
+    files = {what: name for what, name in files.items() if name != PAGE_OF_TEXTS or (folder / name).is_file()}
+    width = max(map(len, files))
+    lines = [f"  {what:{width}}  {shown(folder / name)}" for what, name in files.items()]
     try:
         saved = json.loads(read_if_there(folder / "metrics.json") or "{}")
     except (ValueError, RecursionError):

@@ -119,6 +119,7 @@ def fit(
 
 def _fit_in(folder: Path, p: OwnTextSettings, threads: int, quiet: bool) -> SavedRun:
     """Train in a folder that the user has named, continue the run that is there, or load it if it is finished."""
+    is_new = not os.path.exists(folder)  # which is False for a name that is too long
     with _in_use(folder):
         state, there = state_of(folder)
         match state:
@@ -135,7 +136,19 @@ def _fit_in(folder: Path, p: OwnTextSettings, threads: int, quiet: bool) -> Save
                 raise BadInput(f"folder: {shown(folder)} holds {what}; accepted: another folder")
             case FolderState.UNFINISHED:
                 _refuse_other_settings(folder, p)
-        return _fit(p, folder, threads, quiet)
+        try:
+            return _fit(p, folder, threads, quiet)
+        except BadInput:
+            _leave_as_found(folder, is_new)
+            raise
+
+
+def _leave_as_found(folder: Path, is_new: bool) -> None:
+    """Remove what a call has written that ended before its first epoch: its record, and the folder if that is new."""
+    if not (folder / CHECKPOINT).exists() and is_by_fit(folder):
+        (folder / ENVIRONMENT).unlink(missing_ok=True)
+        if is_new and not any(folder.iterdir()):
+            folder.rmdir()
 
 
 @contextlib.contextmanager

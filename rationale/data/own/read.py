@@ -455,7 +455,8 @@ def _labelled(parts: list[Part], words: dict[str, int], p: Any) -> OwnTexts:
     head = "classes" if "second" in vars(p) else vars(p).get("head", "auto")
     column = "classification" if is_eraser(Path(p.corpus)) else p.label
     labels = read_labels([cell for part in parts for cell in part.cells], column, head, where)
-    notes = [f"{place}: {counted(starts[-1], 'pair' if 'second' in vars(p) else 'text')}; {labels.note}"]
+    unit = "pair" if "second" in vars(p) else "text"
+    notes = [f"{place}: {counted(starts[-1], unit)}; {labels.note}"]
     notes += [labels.far] * bool(labels.far)
     keys, firsts = _digests(part.digests for part in parts), _digests(part.firsts for part in parts)
     split_of = [part.split for part in parts for _ in part.cells]
@@ -463,7 +464,7 @@ def _labelled(parts: list[Part], words: dict[str, int], p: Any) -> OwnTexts:
     if missing:
         notes += _make_splits(missing, split_of, keys, firsts, labels, p.split_seed)
     if labels.names is not None:
-        notes += _note_of_contradictions(keys, labels.values)  # type: ignore[arg-type]
+        notes += _note_of_contradictions(keys, labels.values, unit)  # type: ignore[arg-type]
         require_classes(keys, split_of, labels.values, labels.names, place)  # type: ignore[arg-type]
     order = _order(split_of, labels.values if labels.names is not None else None)
     splits: dict[str, Any] = {}
@@ -474,7 +475,7 @@ def _labelled(parts: list[Part], words: dict[str, int], p: Any) -> OwnTexts:
         origins[split] = (array("q", [n for n, _ in places]), array("q", [parts[n].numbers[row] for n, row in places]))
     for later, earlier, count, i, j in shared_texts({split: [keys[i] for i in order[split]] for split in order}):
         first, other = (where(order[split][k]).removesuffix(": ") for split, k in ((later, i), (earlier, j)))
-        notes.append(f"{counted(count, 'text')} of {later} also {_verb(count)} in {earlier}: {first} is {other}")
+        notes.append(f"{counted(count, unit)} of {later} also {_verb(count)} in {earlier}: {first} is {other}")
     notes += _notes_of_first_texts({split: [firsts[i] for i in order[split]] for split in order} if firsts else {})
     head = "scores" if labels.names is None else "classes"
     files = [part.place for part in parts]
@@ -499,7 +500,8 @@ def _make_splits(
     is_by_first = together > copies and of_firsts >= classes
     for i, split in zip(train, by_first if is_by_first else made, strict=True):
         split_of[i] = split
-    notes = _notes_of_split(missing, split_of, copies, seed, is_classes)
+    unit = "pair" if firsts else "text"
+    notes = _notes_of_split(missing, split_of, counted(copies, unit) if copies else "", seed, is_classes)
     if is_by_first:
         what = "all pairs of a first text stay in one split"
         notes.append(f"{together:,} pairs have the first text of another one; {what}")
@@ -520,14 +522,14 @@ def _order(split_of: Sequence[str], classes: Sequence[Any] | None) -> dict[str, 
     return {split: in_turn(numbers, lambda i: classes[i]) for split, numbers in order.items()}
 
 
-def _notes_of_split(missing: list[str], split_of: list[str], copies: int, seed: int, is_classes: bool) -> list[str]:
-    """What is said of splits that were made."""
+def _notes_of_split(missing: list[str], split_of: list[str], copies: str, seed: int, is_classes: bool) -> list[str]:
+    """What is said of splits that were made; `copies`: how many texts repeat another one, "" if none does."""
     sizes = " and ".join(f"{split_of.count(split):,} for {split}" for split in missing)
     evenly = "each class in the same proportion" if is_classes else "low and high scores in the same proportion"
     notes = [f"no {' and no '.join(missing)} split: {sizes} were drawn by split_seed={seed}, {evenly}"]
     if copies:
         notes.append(
-            f"{counted(copies, 'text')} {'repeat' if copies > 1 else 'repeats'} another one; copies stay in one split"
+            f"{copies} {'repeats' if copies.startswith('1 ') else 'repeat'} another one; copies stay in one split"
         )
     return notes
 
@@ -589,13 +591,13 @@ def _note_of_clauses(words: Collection[str]) -> list[str]:
     return [f"{such}: one gate selects all of such a clause; write spaces between the words of the file first"]
 
 
-def _note_of_contradictions(keys: Sequence[bytes], classes: Sequence[int]) -> list[str]:
+def _note_of_contradictions(keys: Sequence[bytes], classes: Sequence[int], unit: str) -> list[str]:
     """What is said of texts that stand in several rows with different classes: no model can be right about all rows."""
     classes_of: dict[bytes, set[int]] = defaultdict(set)
     for key, label in zip(keys, classes, strict=True):
         classes_of[key].add(label)
     count = sum(len(found) > 1 for found in classes_of.values())
-    return [f"{counted(count, 'text')} {_verb(count)} in several rows with different labels"] if count else []
+    return [f"{counted(count, unit)} {_verb(count)} in several rows with different labels"] if count else []
 
 
 def _verb(count: int) -> str:
