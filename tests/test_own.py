@@ -446,7 +446,7 @@ def test_what_is_counted_of_pairs_is_called_a_pair(tmp_path):
     write_table(tmp_path / "test.csv", rows[:30])
     (tmp_path / "r.csv").unlink()
     said = "\n".join(read_own(settings(tmp_path, second="second")).notes)
-    assert "pairs of test also are in train" in said and not re.search(r"\d texts?\b", said)
+    assert "28 pairs of test also stand in train" in said and not re.search(r"\d texts?\b", said)
 
 
 def test_pairs_with_the_same_first_text_stay_in_one_split(tmp_path):
