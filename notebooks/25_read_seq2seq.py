@@ -115,13 +115,16 @@ for (task, corpus, pair), table in tables.items():
     print(": ".join(filter(None, [told, "; ".join(far)])) + ". In the paper, no map is so far behind.")
 
 # %% [markdown]
-# *Reading* (one seed per row, with these exceptions: softmax and sparsemax from German have three, oscarmax from French
-# at its usual penalty has four, and fusedmax and softmax on e-mails have three and two). The differences here are
-# larger than in the paper. With the paper's `gamma` of 1, every sparse map but one is two to six BLEU points behind
-# softmax on captions, while in the paper all maps are within one point. For sparsemax from German, this is more than
-# the spread of the seeds. (The interval is printed below.) The exception is sparsemax from French, which is much
-# further behind. In the picture of section 3, its attention never leaves the first words of the source. A run of
-# oscarmax with twenty times its penalty (*lam 0.2*) is as far behind.
+# *Reading* (one seed per row, with these exceptions: all maps from German except sq-pnorm-max have three, oscarmax from
+# French at its usual penalty has four, and fusedmax and softmax on e-mails have three and two). The differences here
+# are larger than in the paper. With the paper's `gamma` of 1, every sparse map but one is three to eight BLEU points
+# behind softmax on captions, while in the paper all maps are within one point. From German we can compare seeds. (The
+# intervals are printed below.) For sparsemax, the distance is more than the spread of the seeds. For fusedmax and
+# oscarmax it is not, because their seeds differ more: the three runs of fusedmax end at 34, 20 and 32. The exception is
+# sparsemax from French, which is much further behind. In the picture of section 3, its attention never leaves the first
+# words of the source. The same happened in the worst run of fusedmax from German. (We looked at the weights in the
+# folder of that run, which are not committed.) A run of oscarmax with twenty times its penalty (*lam 0.2*) is as far
+# behind.
 #
 # Why? We think that with a `gamma` of 1 many rows become one-hot early in training, which means that all weight is on
 # one word. The Jacobian of a one-hot row is 0 ((A10), `40_sparse_attention`), so no gradient reaches the scores of this
@@ -137,7 +140,7 @@ for (task, corpus, pair), table in tables.items():
 
 # %% tags=["check"]
 if is_ours:
-    for language, (least, most) in {"de": (2, 5), "fr": (3.5, 6)}.items():
+    for language, (least, most) in {"de": (3, 8), "fr": (3.5, 6)}.items():
         captions = tables["translation", "multi30k", f"{language} to en"]["bleu"].astype(float)
         behind = captions["softmax"] - captions.drop("softmax")
         flatter = behind.index.str.contains("gamma=4")
@@ -148,12 +151,14 @@ if is_ours:
         assert language == "de" or usual.sum() == 4, "all four"
         zeros = tables["translation", "multi30k", f"{language} to en"]["zeros"].astype(float).drop("softmax")
         assert zeros[flatter].between(0.85, 0.95).all(), "about nine of ten"
-    german = results[results["run"].str.contains(r"(?:^|/)(?:softmax|sparsemax)-seed\d+$")]
+    german = results[results["run"].str.contains(r"(?:^|/)(?:softmax|sparsemax|fusedmax|oscarmax)-seed\d+$")]
     german = german.query("split == 'test' and metric == 'bleu'").groupby("model")["value"].apply(list)
-    apart = statistics.welch_test(german["sparsemax"], german["softmax"])
-    assert len(german["sparsemax"]) == len(german["softmax"]) == 3, "three seeds of each"
-    assert apart.high < -1, "more than the spread of the seeds"
-    print(f"From German, sparsemax minus softmax is {apart.value:.1f} BLEU ({apart.low:.1f} to {apart.high:.1f}).")
+    assert german.map(len).eq(3).all(), "three seeds of each"
+    assert [round(bleu) for bleu in german["fusedmax"]] == [34, 20, 32], "one is far behind the others"
+    for name in ("sparsemax", "fusedmax", "oscarmax"):
+        apart = statistics.welch_test(german[name], german["softmax"])
+        assert (apart.high < -1) == (name == "sparsemax"), "more than the spread of the seeds"
+        print(f"From German, {name} minus softmax is {apart.value:.1f} BLEU ({apart.low:.1f} to {apart.high:.1f}).")
     mails = tables["summarisation", "aeslc", ""]["rouge1"].astype(float)
     assert mails.max() < 13.5, "weak"
     near = mails[["softmax", "sparsemax", "sq_pnorm_max"]]
