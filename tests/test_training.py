@@ -552,6 +552,13 @@ def test_nothing_is_said_of_an_early_epoch_whose_gates_have_collapsed(target, se
         assert len(notes) == expected and all("fewer epochs would do" in note for note in notes)
 
 
+@pytest.mark.parametrize(("last", "advice"), [(0.13, "patience=1 keeps one"), (0.7, "fewer epochs would do")])
+def test_no_fewer_epochs_are_advised_where_the_same_score_comes_with_a_lower_loss(last, advice):
+    history = [{"epoch": epoch, "dev_accuracy": 1.0, "dev_task": 0.64 if epoch < 5 else last} for epoch in range(1, 8)]
+    (note,) = ModelSelection("within_tolerance", "dev_accuracy", higher_is_better=True).notes(history, history[0], 0.02)
+    assert note.endswith(advice) and ("the dev loss falls from 0.64 to 0.13" in note) == (last < 0.64)
+
+
 @pytest.mark.parametrize(
     ("selected", "measured", "far"),
     [(0.1, "expected", True), (0.51, "expected", True), (0.31, "expected", False), (0.1, "selected", False)],

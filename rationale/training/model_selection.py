@@ -231,7 +231,12 @@ class ModelSelection:
             return f"{text}, where {rate}; a larger tolerance may keep a later epoch"
         if self._loss(late) - self._loss(kept) > standard_error:
             return f"{text}, worse by more than {within}: the model may overfit; try fewer epochs or more dropout"
-        return f"{text}, as good within {within}: the choice between them is chance; fewer epochs would do"
+        text = f"{text}, as good within {within}"
+        before, then = kept.get("dev_task", 0.0), late.get("dev_task", math.inf)
+        if then < before:  # such as many epochs in which every answer on dev is right, more and more surely
+            falls = f"the dev loss falls from {before:.2g} to {then:.2g}"
+            return f"{text}, but {falls}: a later epoch may be better, and patience={kept['epoch']} keeps one"
+        return f"{text}: the choice between them is chance; fewer epochs would do"
 
     def _why_outside(self, history: list[dict], kept: dict) -> str:
         if not self._outside(kept):
