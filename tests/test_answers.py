@@ -622,7 +622,7 @@ def test_fit_loads_the_finished_run_of_the_same_settings_and_texts_and_refuses_a
     refused = "run holds model.safetensors of a finished run {}; accepted: another folder"
     with pytest.raises(BadInput, match=refused.format(r"with other parameters \(seed 5 there, 1 here\)")):
         rationale.fit(path, folder=folder, **SMALL)
-    with pytest.raises(BadInput, match=r"epochs 2 there, 3 here\); .*another folder, in which a .* more epochs begins"):
+    with pytest.raises(BadInput, match=r"epochs 2 there, 3 here\); .*another folder; .* more epochs begins anew there"):
         rationale.fit(path, folder=folder, **(SMALL | {"epochs": 3}), seed=5)
     write_table(path, reviews(61))
     with pytest.raises(BadInput, match=refused.format("before .*r.csv was changed")):

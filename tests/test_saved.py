@@ -267,6 +267,13 @@ def test_a_folder_that_is_no_run_is_named_in_one_line(tmp_path, read):
         assert str(folder) in str(error.value) and "\n" not in str(error.value)
 
 
+def test_a_run_that_saved_no_model_is_named_as_such(tmp_path):
+    (tmp_path / "metrics.json").write_text("{}")
+    (tmp_path / "params.yaml").write_text("model: svm\n")
+    with pytest.raises(BadInput, match=r"a finished run of a model whose weights are not saved \('svm'\); accepted"):
+        load_run(tmp_path)
+
+
 @pytest.mark.parametrize("content", ["text", "foreign", "half"])
 def test_a_model_file_of_another_kind_is_refused(tmp_path, run, content):
     path = tmp_path / "model.safetensors"

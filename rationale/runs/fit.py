@@ -192,7 +192,7 @@ def _refuse_another_run(folder: Path, there: str, p: OwnTextSettings) -> None:
     if unlike:
         what = f"holds {there} of a finished run {unlike}"
         is_longer = p.epochs > recorded_params(folder).get("epochs", p.epochs)
-        anew = ", in which a training with more epochs begins anew" * is_longer
+        anew = "; no finished run is continued, so a training with more epochs begins anew there" * is_longer
         raise BadInput(f"folder: {shown(folder)} {what}; accepted: another folder{anew}")
 
 

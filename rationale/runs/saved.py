@@ -278,7 +278,7 @@ def load_run(folder: Path | str) -> SavedRun:
         If the folder is not that of a finished training run, its model cannot predict from new texts, or the file is
         damaged: another digest than the run recorded, weights that are no numbers, words that do not fit the vectors.
     """
-    wanted = "the folder of a finished training run of a network (an svm saves no model)"
+    wanted = "the folder of a finished training run"
     if not isinstance(folder, str | Path) or not str(folder).strip():
         raise BadInput(f"run: {excerpt(folder)} is no path; accepted is {wanted}")
     path = Path(folder) / "model.safetensors"
@@ -458,6 +458,9 @@ def _lacks(folder: Path | str, name: str) -> str:
     if folder.is_dir():
         if folder.suffix == ".partial" or (folder / CHECKPOINT).is_file():
             return "a run that has not finished; the same command continues it"
+        model = recorded_params(folder).get("model") if (folder / "metrics.json").is_file() else None
+        if model:
+            return f"a finished run of a model whose weights are not saved ({excerpt(model)})"
         runs = _finished_runs(folder, "*")
         return f"holds no {name}" + (f", but runs: {runs}" if runs else "")
     if folder.is_file():
