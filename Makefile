@@ -20,8 +20,9 @@ INSTALL = $(PIP) --constraint $(PINS) --editable
 KNOWN  := PYTHON PIP_FLAGS VERIFY BIN CORES BROWSER_TESTS NOTEBOOK PARAMS DATA TEXT LABEL OWN_NAME SWEEP SWEEP_FLAGS LAB_FLAGS \
 	VOILA_FLAGS LOCK_FLAGS
 GIVEN  := $(foreach name,$(.VARIABLES),$(if $(findstring command line,$(origin $(name))),$(name)))
-ifneq ($(filter-out $(KNOWN) SHELL MAKEFLAGS,$(GIVEN)),)
-$(error $(firstword $(filter-out $(KNOWN) SHELL MAKEFLAGS,$(GIVEN))): no target uses this variable, accepted are $(KNOWN). \
+UNUSED := $(firstword $(filter-out $(KNOWN) SHELL MAKEFLAGS,$(GIVEN)))
+ifneq ($(UNUSED),)
+$(error $(UNUSED): no target uses this variable, accepted are $(KNOWN). \
 A parameter of a run stands in PARAMS, as in PARAMS="selection=0.1 seed=2")
 endif
 

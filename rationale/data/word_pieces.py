@@ -35,6 +35,7 @@ class WordPieces:
 
 
 NO_PIECE = -1  # fills the rows of a table of pieces
+LONGEST_TEXT, LONGEST_QUESTION = 512, 384  # pieces; a question counts with its paragraph, as in De Cao et al.
 
 
 def writes_spaces(tokenizer: Any) -> bool:
@@ -71,7 +72,7 @@ def build_pieces(splits: dict[str, Sequence[Example]], tokenizer: Any) -> tuple[
     return vocabulary, rows
 
 
-def to_pieces(examples: Sequence[Example], tokenizer, longest: int = 512) -> list[Example]:
+def to_pieces(examples: Sequence[Example], tokenizer, longest: int = LONGEST_TEXT) -> list[Example]:
     """Texts as word pieces between [CLS] and [SEP]; `word_labels` has the label of each piece's word, -1 at separators.
 
     Words are read as `spellings.plain_form` writes them. A longer text is cut. A word that looks like a separator is
@@ -158,7 +159,7 @@ class SpanExample(Example):
         return self.question.context[self.offsets[first][0] : self.offsets[last][1]] if first <= last else ""
 
 
-def to_spans(questions: Sequence[Question], tokenizer, longest: int = 384) -> list[SpanExample]:
+def to_spans(questions: Sequence[Question], tokenizer, longest: int = LONGEST_QUESTION) -> list[SpanExample]:
     """[CLS] question [SEP] paragraph [SEP] as word pieces; `label`: first and last piece of the first answer.
 
     `rationale` is True at the pieces of the answer. Examples with more than `longest` pieces are left out, as in the

@@ -66,8 +66,9 @@ exit code
 
 def report(folder: Path) -> str:
     """Where the results are, and what they are: the notebook's own summary if there is one, otherwise all metrics."""
-    files = {"notebook": "run.ipynb", "page": "run.html", "rationales": PAGE_OF_TEXTS}
-    files = {what: name for what, name in files.items() if name != PAGE_OF_TEXTS or (folder / name).is_file()}
+    files = {"notebook": "run.ipynb", "page": "run.html"}
+    if (folder / PAGE_OF_TEXTS).is_file():
+        files["rationales"] = PAGE_OF_TEXTS
     width = max(map(len, files))
     lines = [f"  {what:{width}}  {shown(folder / name)}" for what, name in files.items()]
     try:

@@ -135,12 +135,12 @@ def _lines(path: Path) -> Iterator[bytes]:
 
     A device without an end, such as /dev/zero, is refused; a terminal has one.
     """
-    if str(path) != "-" and path.is_file():
+    standard = str(path) == "-"
+    if path.is_file() and not standard:
         with intact(path), open_unpacked(path) as file:
             yield from _without_mark(file)
         return
     try:
-        standard = str(path) == "-"
         with contextlib.nullcontext(sys.stdin.buffer) if standard else open(not_a_named_pipe(path), "rb") as file:
             if not standard and _is_device(file) and not file.isatty() and file.read(1):
                 raise OSError("a device, not a file")

@@ -48,12 +48,13 @@ def finished_runs(paths: Iterable[str]) -> tuple[list[Path], list[Path]]:
         # cmd.exe does not expand patterns; what is there is none, whatever its name looks like
         found = [] if os.path.exists(text) else sorted(glob.glob(text))
         for path in (Path(os.path.realpath(path)) for path in found or [text]):
-            if not path.exists() and path.suffix != ".partial":  # a run that has finished meanwhile has lost its ending
+            unfinished = path.suffix == ".partial"  # it may have finished meanwhile, and lost this ending
+            if not path.exists() and not unfinished:
                 raise BadInput(f"{text}: no such folder, give folders of finished runs (outputs/12_train_sst/NAME)")
             files = all((path / name).is_file() for name in ("metrics.json", "params.yaml"))
             is_known = (path / "environment.txt").is_file() or is_by_fit(path)
-            if path.is_dir() or path.suffix == ".partial":
-                (runs if files and is_known and path.suffix != ".partial" else others).append(path)
+            if path.is_dir() or unfinished:
+                (runs if files and is_known and not unfinished else others).append(path)
     return list(dict.fromkeys(runs)), list(dict.fromkeys(others))
 
 

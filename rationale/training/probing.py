@@ -84,7 +84,9 @@ def build_probed_task(p: "ProbingSettings") -> ProbedTask:
         }
         return ProbedTask(model, batches, _class_scores)
     encoder, tokenizer = transformers.load_encoder(p.pretrained, corpus.spans)
-    to_pieces, longest = (word_pieces.to_spans, 384) if corpus.spans else (word_pieces.to_pieces, 512)
+    to_pieces, longest = word_pieces.to_pieces, word_pieces.LONGEST_TEXT
+    if corpus.spans:
+        to_pieces, longest = word_pieces.to_spans, word_pieces.LONGEST_QUESTION
     longest = min(longest, transformers.num_positions(encoder))
     splits = {name: to_pieces(part, tokenizer, longest) for name, part in splits.items()}
     if empty := next((name for name, part in splits.items() if not part), None):

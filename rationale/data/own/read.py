@@ -500,8 +500,10 @@ def _make_splits(
     is_by_first = together > copies and of_firsts >= classes
     for i, split in zip(train, by_first if is_by_first else made, strict=True):
         split_of[i] = split
-    unit = "pair" if firsts else "text"
-    notes = _notes_of_split(missing, split_of, counted(copies, unit) if copies else "", seed, is_classes)
+    notes = [_note_of_split(missing, split_of, seed, is_classes)]
+    if copies:
+        repeat = f"{counted(copies, 'pair' if firsts else 'text')} {'repeat' if copies > 1 else 'repeats'}"
+        notes.append(f"{repeat} another one; copies stay in one split")
     if is_by_first:
         what = "all pairs of a first text stay in one split"
         notes.append(f"{together:,} pairs have the first text of another one; {what}")
@@ -522,16 +524,11 @@ def _order(split_of: Sequence[str], classes: Sequence[Any] | None) -> dict[str, 
     return {split: in_turn(numbers, lambda i: classes[i]) for split, numbers in order.items()}
 
 
-def _notes_of_split(missing: list[str], split_of: list[str], copies: str, seed: int, is_classes: bool) -> list[str]:
-    """What is said of splits that were made; `copies`: how many texts repeat another one, "" if none does."""
+def _note_of_split(missing: list[str], split_of: list[str], seed: int, is_classes: bool) -> str:
+    """What is said of splits that were made."""
     sizes = " and ".join(f"{split_of.count(split):,} for {split}" for split in missing)
     evenly = "each class in the same proportion" if is_classes else "low and high scores in the same proportion"
-    notes = [f"no {' and no '.join(missing)} split: {sizes} were drawn by split_seed={seed}, {evenly}"]
-    if copies:
-        notes.append(
-            f"{copies} {'repeats' if copies.startswith('1 ') else 'repeat'} another one; copies stay in one split"
-        )
-    return notes
+    return f"no {' and no '.join(missing)} split: {sizes} were drawn by split_seed={seed}, {evenly}"
 
 
 def _notes_of_first_texts(of_splits: dict[str, list[bytes]]) -> list[str]:
