@@ -639,7 +639,8 @@ def test_a_short_text_makes_a_search_possible():
 BACK = [  # notebook, files and overrides, the settings that go back
     ("11_train_reviews", ["dependent=false"], {"look_ahead": False}),
     ("11_train_reviews", ["params/reviews/bernoulli.yaml", "model=full_text"],
-     {"samples": 1, "baseline": "none", "entropy": 0.0}),
+     {"samples": 1, "baseline": "none", "entropy": 0.0, "selection": None, "transitions": None}),
+    ("17_train_own_texts", ["model=full_text"], {"selection": None}),
     ("12_train_sst", ["params/sst/bernoulli_authors.yaml", "model=hardkuma"], {"penalty": "expected"}),
     ("12_train_sst", ["params/sst/attention.yaml", "model=full_text"], {"rule": "argmax", "budget": 1.0}),
     ("13_train_nli", ["params/nli/hardkuma.yaml", "model=softmax"], {"selection": None}),
@@ -670,6 +671,15 @@ def test_what_was_given_on_the_command_line_or_in_the_same_file_is_refused_inste
         [file(tmp_path, "dependent: false\nlook_ahead: true\n"), "seed=2"],
     ):
         assert "look_ahead: true is not accepted with model hardkuma, dependent=false" in refusal(path, *items)
+
+
+def test_a_target_of_a_model_without_gates_is_refused(tmp_path):
+    for stem, line in (("12_train_sst", "selection: 0.3"), ("17_train_own_texts", "transitions: 0.1")):
+        path = root() / "notebooks" / f"{stem}.py"
+        for model in ("full_text", "attention"):
+            message = f"{line} is not accepted with model {model}; give null, or a model with gates"
+            assert message in refusal(path, f"model={model}", line.replace(": ", "="))
+            assert message in refusal(path, file(tmp_path, f"model: {model}\n{line}\n"))
 
 
 def test_a_setting_may_wait_for_the_one_that_gives_it_an_effect(tmp_path):

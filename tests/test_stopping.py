@@ -241,6 +241,8 @@ def test_only_own_texts_stop_by_themselves_and_a_minimum_alone_has_no_effect():
     ):
         ExtractionSettings.checked({"min_epochs": 5})
     assert ExtractionSettings.checked({"min_epochs": 5, "stop_after": 3}).min_epochs == 5
+    with pytest.raises(BadInput, match="^min_epochs: 5 is not accepted with epochs 4; give a number up to 4$"):
+        ExtractionSettings.checked({"min_epochs": 5, "stop_after": 3, "epochs": 4})
 
 
 @pytest.mark.deep

@@ -62,6 +62,11 @@ class StopSettings(Settings):
 class FitSettings(OptimiserSettings, LoopSettings, StopSettings):
     """What `fit` uses."""
 
+    def refused(self) -> Iterator[Refusal]:
+        yield Refusal(
+            self.min_epochs > self.epochs, "min_epochs", f"with epochs {self.epochs}", f"a number up to {self.epochs}"
+        )
+
 
 def choose_device(name: str) -> torch.device:
     """The device with this name; `auto` is cuda if this machine has a usable GPU, else cpu.

@@ -74,6 +74,9 @@ class ExtractionSettings(
             return
         model, other = f"with model {self.model}", "a model with gates"
         yield Refusal(self.shared_encoder, "shared_encoder", model, "false", meaningless=True)
+        for name in ("selection", "transitions"):
+            held = getattr(self, name) is not None
+            yield Refusal(held, name, model, f"null, or {other}", meaningless=True)
         whole = self.whole_text_epochs != 0
         yield Refusal(whole, "whole_text_epochs", model, f"0, or {other}", meaningless=True)
         yield Refusal(self.dependent, "dependent", model, "false", meaningless=True)
