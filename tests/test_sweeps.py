@@ -19,7 +19,7 @@ import pytest
 import yaml
 from conftest import at_home
 
-from rationale.errors import BadInput
+from rationale.errors import BadInput, shown
 from rationale.files import lock_file
 from rationale.runs import committed, notebook_path, root, sweeping, sweeps
 from rationale.runs.differences import defaults_of
@@ -829,6 +829,21 @@ def test_a_run_that_a_sweep_would_make_again_is_told_with_what_has_changed(play,
     now = status(run, out, began, {"b": "the code has changed"})
     assert now.state == "finished", "it has been made again since"
     assert line(run, status(run, out, 3e9, {"b": "x 1 there, 2 here"}), out) == "changed     b  (x 1 there, 2 here)"
+
+
+def test_a_finished_sweep_says_where_its_results_are(play, capsys):
+    out = play.folder / "out"
+    for then, says in (
+        ("then: compare\n", "comparison: {}/compare/s/run.html\n"),
+        ("", "runs: {}/train/<run>/run.html; to compare them: python -m rationale.results, with their folders\n"),
+    ):
+        path = play.sweep(f"notebook: train\nruns: [a.yaml, b.yaml]\n{then}")
+        sweep = read_sweep(path, out)
+        for run in (*sweep.runs.values(), sweep.then):
+            if run and not run.folder(out).exists():
+                finished_run(run, out)
+        assert main([path, "--outputs", str(out), "--run"]) == 0
+        assert capsys.readouterr().out.endswith(says.format(shown(out)))
 
 
 def test_the_comparison_has_to_read_runs_of_the_sweeps_notebook(tmp_path):

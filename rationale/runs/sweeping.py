@@ -178,9 +178,17 @@ def execute(
         return 128 + received[0]
     if notes and not (by_snakemake and failed_runs):
         print(f"\n{notes}\nthe same command continues the sweep", file=sys.stderr)
-    if sweep.then and not code and not quiet:
-        print(f"comparison: {shown(sweep.then.folder(outputs) / 'run.html')}")
+    if not code and not quiet:
+        print(_where_to_look(sweep, outputs))
     return code
+
+
+def _where_to_look(sweep: Sweep, outputs: Path) -> str:
+    """Where the results of a sweep are: the page of its comparison, or those of its runs and how to compare them."""
+    if sweep.then:
+        return f"comparison: {shown(sweep.then.folder(outputs) / 'run.html')}"
+    place = next(iter(sweep.runs.values())).folder(outputs).parent
+    return f"runs: {shown(place)}/<run>/run.html; to compare them: python -m rationale.results, with their folders"
 
 
 def _now_and_then(look: Callable[[], None]) -> Callable[[], float]:
