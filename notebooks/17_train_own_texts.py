@@ -40,8 +40,11 @@ import numpy as np
 import pandas as pd
 import torch
 from IPython.display import display
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
 
-from rationale import figures, load, training
+from rationale import explain_classifier, figures, load, training
 from rationale.data import batches
 from rationale.data.corpora import names_own
 from rationale.data.own import texts_as_written
@@ -500,11 +503,68 @@ if not names_own(p.corpus):
     print(f"{turned:.0%} of the answers change; the guess of exercise 2 was {changes:.0%}")
 
 # %% [markdown]
+# ## 7. Explain a classifier that you have
+#
+# Do you have a classifier already? You need not give it up to learn which words it needs. `explain_classifier` takes
+# any function that gives probabilities for texts, such as `predict_proba` of scikit-learn, a pipeline of transformers
+# with `top_k=None`, or a service that you call. As an example, we take a pipeline that reads whole texts.
+#
+# For each text, `explain_classifier` returns a few words that are *enough*. If the classifier reads these words and no
+# others, it gives the same label $y$, and the probability of $y$ drops by at most a margin $\epsilon$:
+#
+# $$\arg\max_c p(c \mid S) = y \quad\text{and}\quad p(y \mid S) \ge p(y \mid \text{text}) - \epsilon \tag{E1}$$
+#
+# The search begins with the set $S$ of all words and leaves out the words that matter least, as long as (E1) holds. At
+# the end, no single word can be left out any more. (This is a faster form of the *sufficient input subsets* of Carter,
+# Mueller, Jain and Gifford, 2019.) In brackets you see the probability of the label for the whole text. Behind it you
+# see this probability if the classifier reads the highlighted words alone, and if it reads only the other words.
+
+# %%
+if labels:
+    pipeline = make_pipeline(TfidfVectorizer(), LogisticRegression(C=10))
+    pipeline.fit([" ".join(example.tokens) for example in splits["train"]], [labels[e.label] for e in splits["train"]])
+    enough = explain_classifier(pipeline.predict_proba, originals[:50], margin=0.05)
+    display(*enough[:3])
+else:
+    enough = []
+    print("scores have no probabilities")
+
+# %% [markdown]
+# How does this differ from the rationale of your model? We name three differences.
+#
+# - *What you know.* The predictor of your model has read the rationale and nothing else. The pipeline has read the
+#   whole text. We know that the highlighted words would have been enough for it, and we know this in hindsight.
+#   Section 1 of `41_diffmask` shows how such a search can find a set that nobody would call a reason. For example, no
+#   word may be needed if the classifier gives the same label to an empty text.
+# - *How many words you see.* Here the text and the margin decide, and there you have chosen a rate.
+# - *What it costs.* Your model reads a text once. The search asks the classifier about many parts of it.
+#
+# The table has the means over fifty texts of test at most. *Sufficiency* and *comprehensiveness* mean the same as in
+# section 5. If the sufficiency is negative, the classifier is even surer of its label when it reads these words alone.
+# If the comprehensiveness is small, other words of the texts would have been enough as well.
+
+# %%
+of_enough = pd.DataFrame({
+    "share of words that are enough": [np.mean(one.z) for one in enough if one.z],
+    "sufficiency": [one.sufficiency for one in enough if one.z],
+    "comprehensiveness": [one.comprehensiveness for one in enough if one.z],
+    "texts that the classifier has read": [one.tries for one in enough if one.z],
+})
+if enough:
+    display(figures.show_table(of_enough.mean().to_frame("mean"), index="measure"))
+
+# %% tags=["check"]
+assert (of_enough["sufficiency"] <= 0.05 + 1e-9).all(), "the words are enough, by (E1)"
+if enough and not names_own(p.corpus) and claims.apply_to(p, "17_train_own_texts"):
+    assert of_enough["share of words that are enough"].mean() < 0.5, "few words are enough"
+
+# %% [markdown]
 # ## Summary
 #
 # You need only a table of texts and labels. The notes tell you what we read from it, a linear model helps you to choose
 # a rate, and the page of the run shows what the model selected. The baseline and the notes show whether the model has
-# learned the task. We also measured whether its rationales are faithful, so you need not take this for granted.
+# learned the task. We also measured whether its rationales are faithful, so you need not take this for granted. And for
+# a classifier that you have already, a search finds words that are enough for its answers.
 #
 # ## Next
 #

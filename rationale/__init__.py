@@ -4,14 +4,16 @@ You import each part from its subpackage, as in `from rationale.distributions im
 `from rationale.nn import sparsemax`.
 """
 
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from rationale.runs.explain_classifier import Explanations
     from rationale.runs.saved import SavedRun
 
 __version__ = "0.1.0"
-__all__ = ["__version__", "fit", "load"]
+__all__ = ["__version__", "explain_classifier", "fit", "load"]
 
 
 def load(run: str | Path) -> "SavedRun":
@@ -89,3 +91,66 @@ def fit(
     from rationale.runs.fit import fit as train  # most of the package: imported when it is asked for
 
     return train(data, folder, threads, quiet, **settings)
+
+
+def explain_classifier(
+    classifier: Callable[[list[str]], Any],
+    texts: Sequence[str],
+    labels: Sequence[Any] | None = None,
+    margin: float = 0.05,
+    mask: str = "",
+    batch_size: int = 64,
+    tokeniser: str = "treebank",
+    quiet: bool = False,
+) -> "Explanations":
+    """Find, for each text, a few words that are enough for the answer of a classifier of your own.
+
+    The classifier may be anything that gives probabilities for texts. It is only asked, and not trained or changed. If
+    it reads the words that are found and no others, it gives the same label, and the probability of this label drops by
+    at most `margin`. No word of them can be left out without breaking this. Another set of words may be smaller still.
+
+    Parameters
+    ----------
+    classifier
+        A function from a list of texts to their probabilities, one row per text: an array [N, K], as of `predict_proba`
+        of a pipeline of scikit-learn, or lists of {"label": ..., "score": ...}, as of a pipeline of transformers with
+        `top_k=None`, or dicts from labels to probabilities. A model of `rationale.load` is one as well.
+    texts
+        The texts to explain.
+    labels
+        The names of the K classes. None: those that the answers name, those of `classifier` if it is a method of
+        scikit-learn, or the numbers from 0.
+    margin : float in [0, 1)
+        How much the probability of the label may drop.
+    mask
+        What takes the place of each word that is not read, such as `[MASK]` for BERT. "": such words are left out.
+    batch_size : int >= 1
+        Texts per call of the classifier.
+    tokeniser
+        How texts are split into words: a key of `rationale.data.tokenise.TOKENISERS`.
+    quiet
+        Show no bar.
+
+    Returns
+    -------
+    Explanations
+        A list with one `Explanation` per text, in their order. It has the label, its probability and the passages
+        (`rationale`) of an `Answer`, the probability of the label if the classifier reads only these words (`alone`) or
+        only the others (`rest`), and the number of texts that the classifier has read for it (`tries`). `to_html()`
+        makes a page of the list.
+
+    Raises
+    ------
+    BadInput
+        A text is no text, or the classifier gives no probabilities, or other ones if it is asked again; the message is
+        one line that says what is accepted.
+
+    Notes
+    -----
+    That words are enough does not mean that the classifier would use them if it read the whole text: a search knows the
+    answer in hindsight (section 1 of `notebooks/41_diffmask.py`). If the classifier gives an answer even without any
+    word, no word is needed for it, and the rationale is empty; a smaller `margin` may ask for some words.
+    """
+    from rationale.runs.explain_classifier import explain_classifier as explain  # imported when it is asked for
+
+    return explain(classifier, texts, labels, margin, mask, batch_size, tokeniser, quiet)

@@ -19,13 +19,14 @@ PAGE = """<!doctype html>
 <title>{title}</title>
 <style>body {{ font: 1em/1.6 sans-serif; max-width: 60em; margin: 2em auto; padding: 0 1em; }}</style>
 {style}</head><body><h1>{title}</h1>
-<p>Above each text you see the answer of the model, and the probability of a class in brackets. If words of a text are
-highlighted, the model predicted from these words. Below a pair of texts, you can unfold which words of the second text
-each word of the first one is aligned with, at most three, and with which weight. Where the label of a text is known,
-the answer is compared with it.</p>
+<p>{about}</p>
 {body}
 </body></html>
 """
+ABOUT = """Above each text you see the answer of the model, and the probability of a class in brackets. If words of a
+text are highlighted, the model predicted from these words. Below a pair of texts, you can unfold which words of the
+second text each word of the first one is aligned with, at most three, and with which weight. Where the label of a text
+is known, the answer is compared with it."""
 HIDDEN = """<style>#only-wrong:checked ~ :is(.right, .unlabelled) { display: none; }</style>
 """
 ONLY_WRONG = '<input type="checkbox" id="only-wrong"> <label for="only-wrong">Show only wrong answers</label><p></p>'
@@ -234,9 +235,10 @@ def escaped(text: str) -> str:
     return HALF.sub(lambda half: f"\\u{ord(half[0]):04x}", html.escape(text))
 
 
-def to_page(answers: Sequence[Answer], title: str = "Rationales") -> str:
-    """A page of HTML that stands alone: the texts with their rationales highlighted."""
-    return "\n".join(parts_of_page(answers, title, any(answer.is_right is not None for answer in answers)))
+def to_page(answers: Sequence[Answer], title: str = "Rationales", about: str = ABOUT) -> str:
+    """A page of HTML that stands alone: the texts with their rationales highlighted, below what it is about (HTML)."""
+    known = any(answer.is_right is not None for answer in answers)
+    return "\n".join(parts_of_page(answers, title, known, about=about))
 
 
 def spaced(texts: Iterable[str]) -> tuple[str, ...]:
@@ -250,6 +252,7 @@ def parts_of_page(
     can_be_wrong: bool,
     kept: Iterable[Mapping[str, Any]] = repeat({}),
     trained_on: Collection[tuple[str, ...]] = (),
+    about: str = ABOUT,
 ) -> Iterator[str]:
     """The page of `to_page`, one answer after the other.
 
@@ -264,8 +267,11 @@ def parts_of_page(
         What else the page says of each text: columns of its table, by name.
     trained_on : texts, or pairs, as `spaced` gives them
         What the model was trained on; empty if this is not known.
+    about : str
+        What the page says first, as HTML.
     """
-    head, _, tail = PAGE.format(title=escaped(title), style=HIDDEN * can_be_wrong, body="\0").partition("\0")
+    page = PAGE.format(title=escaped(title), style=HIDDEN * can_be_wrong, about=about, body="\0")
+    head, _, tail = page.partition("\0")
     wrong: dict[bool, list[bool]] = {False: [], True: []}  # by whether the model was trained on the text
     far: dict[bool, list[float]] = {False: [], True: []}
     yield head + ONLY_WRONG * can_be_wrong

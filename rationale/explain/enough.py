@@ -1,0 +1,102 @@
+"""Words that are enough for the answer of a classifier of which we see nothing but its answers.
+
+A set of words is *enough* if the classifier gives the same label to these words alone, with nearly the same
+probability:
+
+    argmax_c p(c | S) = y    and    p(y | S) >= p(y | text) - epsilon,    y = argmax_c p(c | text)
+
+We look for a small such set by elimination. First all words are in it. Then we leave out the words that matter least,
+many at a time where this succeeds, until none of the remaining ones can be left out alone. So the set is always
+enough, and it is irreducible, but another one may have fewer words. For a text of n words, the classifier answers about
+2 n questions if few words matter, and at worst, where words can only be left out one at a time, about n^2 / 2.
+
+Source: sufficient input subsets (Carter, Mueller, Jain and Gifford 2019), which leave out one word at a time. Like
+erasure, a search has the hindsight of eq. (D2), notebooks/41_diffmask.py.
+"""
+
+from collections.abc import Callable, Generator, Sequence
+
+Words = tuple[int, ...]  # the positions of the words of a set, in order
+Search = Generator[list[Words], list[float], Words]  # asks about sets, is sent their slack, and returns the set
+
+MOST_UNITS = 64  # parts of a text from which words are left out at first, see `eliminate`
+
+
+def eliminate(num_words: int, most_units: int = MOST_UNITS) -> Search:
+    """Search for a small set of words that is enough.
+
+    A long text is first divided into at most `most_units` parts of equal length, and parts are left out as words are.
+    Each part that remains is halved, until parts are single words. So a text of 1,000 words costs hardly more questions
+    than one of 64.
+
+    Parameters
+    ----------
+    num_words : int >= 0
+    most_units : int >= 1
+
+    Yields
+    ------
+    list of tuples
+        Sets of positions, in [0, num_words). What is sent back is the slack of each: p(y | S) - p(y | text) + epsilon,
+        or a negative number if the label is another one. A set is enough if its slack is at least 0.
+
+    Returns
+    -------
+    tuple
+        A set that is enough and of which no word can be left out; the set of all words counts as enough.
+    """
+    size = max(1, -(-num_words // most_units))
+    units = [tuple(range(start, min(start + size, num_words))) for start in range(0, num_words, size)]
+    units = yield from _without_needless(units)
+    while any(len(unit) > 1 for unit in units):
+        halves = [half for unit in units for half in (unit[: len(unit) // 2], unit[len(unit) // 2 :]) if half]
+        units = yield from _without_needless(halves)
+    return _joined(units)
+
+
+def _without_needless(units: list[Words]) -> Generator[list[Words], list[float], list[Words]]:
+    """Leave out parts, those first that matter least, until none can be left out alone."""
+    while units:
+        slack = yield [_joined(units, {i}) for i in range(len(units))]
+        needless = sorted((i for i in range(len(units)) if slack[i] >= 0), key=lambda i: -slack[i])
+        if not needless:
+            return units
+        number = len(needless)
+        while number > 1:  # each alone can be left out, and now so many of them together
+            (together,) = yield [_joined(units, set(needless[:number]))]
+            if together >= 0:
+                break
+            number //= 2
+        units = [unit for i, unit in enumerate(units) if i not in needless[:number]]
+    return units
+
+
+def _joined(units: list[Words], without: set[int] | frozenset[int] = frozenset()) -> Words:
+    return tuple(word for i, unit in enumerate(units) if i not in without for word in unit)
+
+
+def side_by_side(searches: Sequence[Search], ask: Callable[[list[tuple[int, Words]]], list[float]]) -> list[Words]:
+    """What several searches find, if each call of `ask` has the questions of all of them.
+
+    Parameters
+    ----------
+    searches : sequence of generators
+    ask : function
+        Given questions (number of the search, set of words), it returns the slack of each.
+    """
+    found: list[Words] = [()] * len(searches)
+    answers: dict[int, list[float] | None] = dict.fromkeys(range(len(searches)))
+    while answers:
+        questions: list[tuple[int, Words]] = []
+        counts: dict[int, int] = {}
+        for number, sent in answers.items():
+            try:
+                sets = next(searches[number]) if sent is None else searches[number].send(sent)
+            except StopIteration as end:
+                found[number] = end.value
+                continue
+            counts[number] = len(sets)
+            questions += [(number, words) for words in sets]
+        slack = iter(ask(questions) if questions else ())
+        answers = {number: [next(slack) for _ in range(count)] for number, count in counts.items()}
+    return found

@@ -1,0 +1,279 @@
+"""Which words are enough for the answer of a classifier of one's own; see `rationale.explain_classifier`.
+
+questions   texts of some of their words  ->  the classifier  ->  rows of probabilities  ->  `explain.enough`
+"""
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextvars import copy_context
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+from rationale.data.characters import token_spans
+from rationale.data.tokenise import TOKENISERS
+from rationale.errors import BadInput, excerpt
+from rationale.explain.enough import Words, eliminate, side_by_side
+from rationale.progress import SHOWS_BARS, each
+from rationale.runs.answer import Answer, Answers, named_outputs, passages, to_page, why_no_list, why_no_text
+
+Classifier = Callable[[list[str]], Any]
+WINDOW = 16  # texts that are explained side by side
+SAME = 1e-3  # probabilities of one text may differ by so much when the classifier is asked again
+ABOUT = """Above each text you see the answer of the classifier to the whole text, and its probability in brackets. If
+the classifier reads the highlighted words alone, it gives the same answer. Behind it stand the probability of this
+answer when it reads the highlighted words alone, and when it reads only the other words."""
+ACCEPTED = (
+    "accepted: a row of probabilities for each text, as of `predict_proba` of scikit-learn or of a pipeline of "
+    "transformers with top_k=None"
+)
+
+
+@dataclass(frozen=True)
+class Explanation(Answer):
+    """The answer of a classifier to a text, and words that are enough for it.
+
+    Attributes
+    ----------
+    rationale : tuple of Span
+        The passages that are enough. (): the classifier gives this answer without any word.
+    alone : float in [0, 1], or None
+        The probability of `label` if the classifier reads only the rationale; None for a text without words.
+    rest : float in [0, 1], or None
+        The probability of `label` if it reads only the other words.
+    tries : int
+        How many texts the classifier has read for this explanation.
+    """
+
+    alone: float | None = None
+    rest: float | None = None
+    tries: int = 0
+
+    @property
+    def sufficiency(self) -> float | None:
+        """By how much the probability drops without the other words: near 0, the rationale is enough."""
+        return None if self.alone is None else self.probability - self.alone
+
+    @property
+    def comprehensiveness(self) -> float | None:
+        """By how much the probability drops without the rationale: near 0, the other words are enough, too."""
+        return None if self.rest is None else self.probability - self.rest
+
+    def _in_words(self) -> tuple[str, str, str]:
+        answer, verdict, label = super()._in_words()
+        if self.alone is not None:
+            answer += f", {self.alone:.2f} from these words alone, {self.rest:.2f} from the others"
+        return answer, verdict, label
+
+
+class Explanations(Answers):
+    """Explanations, in the order of the texts; a notebook shows them highlighted."""
+
+    def to_html(self, title: str = "Words that are enough") -> str:
+        """A page that stands alone, with the texts and the words that are enough highlighted."""
+        return to_page(self, title, ABOUT)
+
+
+def explain_classifier(
+    classifier: Classifier,
+    texts: Sequence[str],
+    labels: Sequence[Any] | None = None,
+    margin: float = 0.05,
+    mask: str = "",
+    batch_size: int = 64,
+    tokeniser: str = "treebank",
+    quiet: bool = False,
+) -> Explanations:
+    """Explain answers; see `rationale.explain_classifier`, whose arguments these are."""
+    _refuse_settings(classifier, margin, mask, batch_size, tokeniser)
+    if why := why_no_list(texts):
+        raise BadInput(why)
+    texts = list(texts)
+    for number, text in enumerate(texts, start=1):
+        if why := why_no_text(text, number):
+            raise BadInput(why)
+    asked = _Asked(classifier, labels, batch_size)
+    asked.refuse_changing(texts)
+
+    def explained() -> Explanations:
+        SHOWS_BARS.set(SHOWS_BARS.get() and not quiet)
+        return Explanations(each("texts explained", _explained(asked, texts, margin, mask, tokeniser)))
+
+    return copy_context().run(explained)
+
+
+def _refuse_settings(classifier: Any, margin: Any, mask: Any, batch_size: Any, tokeniser: Any) -> None:
+    if not callable(classifier):
+        advice = ", such as its method predict_proba" if hasattr(classifier, "predict_proba") else ""
+        raise BadInput(f"classifier: {excerpt(classifier)} cannot be called; accepted: a function of texts{advice}")
+    if isinstance(margin, bool) or not isinstance(margin, int | float) or not 0 <= margin < 1:
+        raise BadInput(f"margin: {excerpt(margin)}; accepted: a number in [0, 1)")
+    if not isinstance(mask, str):
+        raise BadInput(f"mask: {excerpt(mask)}; accepted: a text, such as [MASK], or an empty one to leave words out")
+    if type(batch_size) is not int or batch_size < 1:
+        raise BadInput(f"batch_size: {excerpt(batch_size)}; accepted: a whole number from 1")
+    if not isinstance(tokeniser, str) or tokeniser not in TOKENISERS:
+        raise BadInput(f"tokeniser: {excerpt(tokeniser)}; accepted: one of {', '.join(TOKENISERS)}")
+
+
+class _Asked:
+    """A classifier that is asked in batches, and whose answers are rows of probabilities, one per class.
+
+    Parameters
+    ----------
+    classifier : function
+        From a list of texts to what one of `READERS` reads.
+    labels : names of the classes, or None
+        None: those that the answers name, those of `classifier` if it is a method of scikit-learn, or numbers from 0.
+    batch_size : int >= 1
+    """
+
+    def __init__(self, classifier: Classifier, labels: Sequence[Any] | None, batch_size: int):
+        if labels is None:
+            labels = getattr(getattr(classifier, "__self__", None), "classes_", None)
+        self.classifier, self.batch_size = classifier, batch_size
+        self.labels = None if labels is None else [str(label) for label in labels]
+
+    def __call__(self, texts: list[str]) -> list[list[float]]:
+        rows: list[list[float]] = []
+        for start in range(0, len(texts), self.batch_size):
+            batch = texts[start : start + self.batch_size]
+            found = [self._row(row) for row in _rows(self.classifier(batch))]
+            if len(found) != len(batch):
+                raise BadInput(f"classifier: {len(found)} answers to {len(batch)} texts; {ACCEPTED}")
+            rows += found
+        return rows
+
+    def refuse_changing(self, texts: list[str]) -> None:
+        """Refuse a classifier that answers differently when it is asked again, as in training mode."""
+        for text in texts[:1]:
+            (one,), (other,) = self([text]), self([text])
+            apart = max(abs(a - b) for a, b in zip(one, other, strict=True))
+            if apart > SAME:
+                raise BadInput(
+                    f"classifier: two answers to the same text differ by {apart:.2g}; accepted: one that always "
+                    "answers the same, so switch dropout off (model.eval())"
+                )
+
+    def _row(self, row: Any) -> list[float]:
+        named = _named(row)
+        if named is not None:
+            self.labels = self.labels or list(named)
+            if set(named) != set(self.labels):
+                raise BadInput(
+                    f"classifier: the classes {excerpt(list(named))} beside {excerpt(self.labels)}; {ACCEPTED}"
+                )
+            row = [named[label] for label in self.labels]
+        try:
+            numbers = [float(number) for number in row]
+        except (TypeError, ValueError):
+            raise BadInput(f"classifier: {excerpt(row)} as the answer to one text; {ACCEPTED}") from None
+        self.labels = self.labels or [str(number) for number in range(len(numbers))]
+        if len(numbers) != len(self.labels):
+            raise BadInput(f"classifier: {len(numbers)} numbers for a text, and {len(self.labels)} classes; {ACCEPTED}")
+        if len(numbers) < 2 or not all(0 <= x <= 1 for x in numbers) or abs(math.fsum(numbers) - 1) > 0.01:
+            raise BadInput(
+                f"classifier: {excerpt([round(x, 4) for x in numbers])} as the answer to one text; accepted: "
+                "probabilities of two or more classes, which add up to 1"
+            )
+        return numbers
+
+
+def _rows(answers: Any) -> list[Any]:
+    try:
+        return list(answers.tolist() if hasattr(answers, "tolist") else answers)
+    except TypeError:
+        raise BadInput(f"classifier: {excerpt(answers)} as the answers to texts; {ACCEPTED}") from None
+
+
+def _named(row: Any) -> dict[str, float] | None:
+    """The probabilities of a row by class, if the row names the classes; None if it is numbers."""
+    if isinstance(row, Answer):
+        return dict(row.probabilities)
+    if isinstance(row, Mapping):
+        if set(row) == {"label", "score"}:  # a pipeline of transformers without top_k=None
+            raise BadInput(f"classifier: only the likeliest class, {excerpt(dict(row))}; {ACCEPTED}")
+        return {str(name): number for name, number in row.items()}
+    if isinstance(row, list) and row and all(isinstance(one, Mapping) for one in row):
+        return {str(one.get("label")): one.get("score") for one in row}
+    return None
+
+
+@dataclass(frozen=True)
+class _Text:
+    """A text with its words, of which some may be read alone."""
+
+    text: str
+    tokens: list[str]
+    spans: list[tuple[int, int]]
+    mask: str
+
+    def of_words(self, words: Iterable[int]) -> str:
+        """The text of these words alone: what stood between neighbours stays, and each other word is masked."""
+        kept, pieces, last = set(words), list[str](), None
+        if len(kept) == len(self.spans):
+            return self.text
+        for i, (start, end) in enumerate(self.spans):
+            if i in kept:
+                between = self.text[self.spans[i - 1][1] : start] if last == i - 1 else " "
+                pieces.append(between + self.text[start:end])
+                last = i
+            elif self.mask:
+                pieces.append(f" {self.mask}")
+        return "".join(pieces).strip()
+
+
+def _explained(asked: _Asked, texts: Iterable[str], margin: float, mask: str, tokeniser: str) -> Iterator[Explanation]:
+    """The explanation of each text, a window of texts at a time."""
+    texts = iter(texts)
+    while window := list(islice(texts, WINDOW)):
+        tokens = [TOKENISERS[tokeniser](text) for text in window]
+        read = [_Text(text, words, token_spans(text, words), mask) for text, words in zip(window, tokens, strict=True)]
+        yield from _window(asked, read, margin)
+
+
+def _window(asked: _Asked, texts: list[_Text], margin: float) -> list[Explanation]:
+    whole = asked([one.text for one in texts])
+    labels = [max(range(len(row)), key=row.__getitem__) for row in whole]
+    tries = [3] * len(texts)  # the whole text, the rationale and the rest
+
+    def ask(questions: list[tuple[int, Words]]) -> list[float]:
+        slack = []
+        for (number, _), row in zip(
+            questions, asked([texts[i].of_words(words) for i, words in questions]), strict=True
+        ):
+            tries[number] += 1
+            label = labels[number]
+            same = max(range(len(row)), key=row.__getitem__) == label
+            slack.append(row[label] - whole[number][label] + margin if same else -1.0)
+        return slack
+
+    found = side_by_side([eliminate(len(one.tokens)) for one in texts], ask)
+    rests = [set(range(len(one.tokens))) - set(words) for one, words in zip(texts, found, strict=True)]
+    alone = asked([one.of_words(words) for one, words in zip(texts, found, strict=True)])
+    without = asked([one.of_words(rest) for one, rest in zip(texts, rests, strict=True)])
+    return [
+        _explanation(
+            texts[i], asked.labels or [], whole[i], found[i], alone[i][labels[i]], without[i][labels[i]], tries[i]
+        )
+        for i in range(len(texts))
+    ]
+
+
+def _explanation(
+    one: _Text, names: list[str], row: list[float], words: Words, alone: float, rest: float, tries: int
+) -> Explanation:
+    if not one.tokens:
+        return Explanation(one.text, tries=tries)
+    kept = set(words)
+    z = tuple(float(i in kept) for i in range(len(one.tokens)))
+    return Explanation(
+        one.text,
+        **named_outputs(row, names, gives_classes=True),
+        rationale=passages(one.text, one.tokens, z),
+        tokens=tuple(one.tokens),
+        z=z,
+        alone=alone,
+        rest=rest,
+        tries=tries,
+    )

@@ -1,0 +1,210 @@
+"""Words that are enough for the answer of a classifier of one's own."""
+
+import itertools
+import math
+import random
+
+import numpy as np
+import pytest
+
+import rationale
+from rationale.errors import BadInput
+from rationale.explain.enough import eliminate, side_by_side
+
+WEIGHTS = {"good": 2.0, "great": 3.0, "fine": 1.0, "so": 0.3, "film": 0.0, "the": 0.1, "not": -0.7, "bad": -2.5}
+
+
+def linear(texts):
+    """A linear model: its answer is the sum of the weights of the words."""
+    sums = [sum(WEIGHTS.get(word, 0.0) for word in text.lower().split()) for text in texts]
+    return [[1 / (1 + math.exp(total)), 1 / (1 + math.exp(-total))] for total in sums]
+
+
+def is_enough(classifier, text, words, margin):
+    """The definition, for joined words: the same label, and a probability that drops by at most the margin."""
+    (whole,), (alone,) = classifier([text]), classifier([" ".join(words)])
+    label = int(np.argmax(whole))
+    return int(np.argmax(alone)) == label and alone[label] >= whole[label] - margin - 1e-9
+
+
+def smallest(classifier, text, margin):
+    """The size of the smallest set of words that is enough, by trying all sets."""
+    words = text.split()
+    sizes = range(len(words) + 1)
+    return next(
+        size
+        for size in sizes
+        if any(is_enough(classifier, text, part, margin) for part in itertools.combinations(words, size))
+    )
+
+
+def random_texts(number, longest, seed):
+    chosen = random.Random(seed)
+    return [" ".join(chosen.choices(list(WEIGHTS), k=chosen.randint(1, longest))) for _ in range(number)]
+
+
+def kept(explanation):
+    return [token for token, z in zip(explanation.tokens, explanation.z, strict=True) if z]
+
+
+@pytest.mark.parametrize("margin", [0.0, 0.05, 0.3])
+def test_for_a_linear_classifier_no_smaller_set_of_words_is_enough(margin):
+    texts = random_texts(60, 9, seed=1)
+    for found in rationale.explain_classifier(linear, texts, margin=margin, quiet=True):
+        assert is_enough(linear, found.text, kept(found), margin), found.text
+        assert len(kept(found)) == smallest(linear, found.text, margin), found.text
+
+
+def test_whatever_the_classifier_the_words_are_enough_and_none_of_them_can_be_left_out():
+    def tangled(texts):  # depends on which words occur together, in no simple way
+        drawn = (random.Random(" ".join(sorted(text.split()))).random() for text in texts)
+        return [[1 - x, x] for x in drawn]
+
+    for found in rationale.explain_classifier(tangled, random_texts(30, 40, seed=2), margin=0.1, quiet=True):
+        words = kept(found)
+        assert is_enough(tangled, found.text, words, 0.1)
+        for i in range(len(words)):
+            assert not is_enough(tangled, found.text, words[:i] + words[i + 1 :], 0.1), (found.text, words[i])
+
+
+def test_of_two_words_that_are_each_enough_one_is_found_and_of_two_that_are_needed_both():
+    def either(texts):
+        return [[0.1, 0.9] if {"good", "great"} & set(text.split()) else [0.9, 0.1] for text in texts]
+
+    def both(texts):
+        return [[0.1, 0.9] if {"good", "great"} <= set(text.split()) else [0.9, 0.1] for text in texts]
+
+    text = "a good film and a great cast"
+    (found,) = rationale.explain_classifier(either, [text], quiet=True)
+    assert kept(found) in (["good"], ["great"]) and found.rest == 0.9, "the other one is enough, too"
+    (found,) = rationale.explain_classifier(both, [text], quiet=True)
+    assert kept(found) == ["good", "great"] and found.rest == 0.1
+
+
+def test_an_answer_that_is_given_without_any_word_needs_none():
+    (found,) = rationale.explain_classifier(lambda texts: [[0.8, 0.2] for _ in texts], ["a film"], quiet=True)
+    assert found.rationale == () and found.alone == found.rest == found.probability == 0.8
+    assert (found.sufficiency, found.comprehensiveness) == (0, 0)
+
+
+def test_an_explanation_says_what_the_classifier_answers_to_the_words_alone_and_to_the_others():
+    text = "The  film is great , not fine"
+    (found,) = rationale.explain_classifier(linear, [text], labels=["neg", "pos"], quiet=True)
+    (whole,), (alone,), (rest,) = linear([text]), linear(["great"]), linear(["The  film is , not fine"])
+    assert kept(found) == ["great"] and [text[span.start : span.end] for span in found.rationale] == ["great"]
+    assert (found.label, found.probability, found.alone) == ("neg" if whole[0] > 0.5 else "pos", max(whole), alone[1])
+    assert found.rest == rest[1] and found.comprehensiveness == whole[1] - rest[1]
+    assert str(found) == f"pos ({whole[1]:.2f}), {alone[1]:.2f} from these words alone, {rest[1]:.2f} from the others"
+
+
+def test_the_number_of_questions_is_about_twice_the_number_of_words_and_hardly_grows_with_long_texts():
+    counted = []
+    for length in (50, 500, 5000):
+        words = ["film"] * length
+        words[length // 3] = "great"
+        (found,) = rationale.explain_classifier(linear, [" ".join(words)], quiet=True)
+        assert kept(found) == ["great"]
+        counted.append(found.tries)
+    assert counted[0] <= 2 * 50 + 10 and counted[2] <= 2 * 64 + 40, counted
+
+
+def test_neighbours_keep_what_stood_between_them_and_other_words_are_left_out_or_masked():
+    seen = []
+
+    def remembers(texts):
+        seen.extend(texts)
+        return [[0.1, 0.9] if "b" in text and "c" in text else [0.9, 0.1] for text in texts]
+
+    (found,) = rationale.explain_classifier(remembers, ["a b\t c d"], quiet=True)
+    assert kept(found) == ["b", "c"] and [span.text for span in found.rationale] == ["b\t c"]
+    assert "b\t c" in seen and "a d" in seen, "a text of the words alone, and one of the others"
+    seen.clear()
+    rationale.explain_classifier(remembers, ["a b\t c d"], mask="[MASK]", quiet=True)
+    assert "[MASK] b\t c [MASK]" in seen and "a [MASK] [MASK] d" in seen
+
+
+def test_answers_of_other_libraries_are_read():
+    texts = ["a good film", "so bad"]
+    rows = linear(texts)
+    forms = {
+        "an array": lambda texts: np.array(linear(texts)),
+        "a pipeline of transformers": lambda texts: [
+            [{"label": "1", "score": p}, {"label": "0", "score": q}] for q, p in linear(texts)
+        ],
+        "dicts": lambda texts: [{"0": q, "1": p} for q, p in linear(texts)],
+    }
+    for name, form in forms.items():
+        found = rationale.explain_classifier(form, texts, quiet=True)
+        assert [one.label for one in found] == [str(int(np.argmax(row))) for row in rows], name
+        assert [one.probability for one in found] == pytest.approx([max(row) for row in rows]), name
+        assert [kept(one) for one in found] == [["good"], ["bad"]], name
+
+
+def test_a_pipeline_of_scikit_learn_is_explained_with_the_names_of_its_classes():
+    text = pytest.importorskip("sklearn.feature_extraction.text")
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+
+    texts = [f"{a} {b} film" for a in ("the", "a", "this") for b in ("good", "bad")] * 3
+    pipeline = make_pipeline(text.TfidfVectorizer(), LogisticRegression(C=100))
+    pipeline.fit(texts, ["pos" if "good" in text else "neg" for text in texts])
+    found = rationale.explain_classifier(pipeline.predict_proba, ["this is a good film", "a bad film"], quiet=True)
+    assert [(one.label, kept(one)) for one in found] == [("pos", ["good"]), ("neg", ["bad"])]
+
+
+def test_a_list_of_explanations_makes_a_page(tmp_path):
+    found = rationale.explain_classifier(linear, ["a <b> good film", ""], quiet=True)
+    page = found.to_html("Mine")
+    assert "<title>Mine</title>" in page and "&lt;b&gt;" in page and ">good</b></mark>" in page and "no words" in page
+    assert "the model predicted from these words" not in page and "from these words alone" in page
+
+
+def test_what_cannot_be_explained_is_refused_in_one_line():
+    drawn = random.Random(0)
+
+    def changing(texts):
+        return [[x, 1 - x] for x in (drawn.random() for _ in texts)]
+
+    class Pipeline:
+        def predict_proba(self, texts):
+            return linear(texts)
+
+    wrong = [
+        (Pipeline(), ["a"], {}, "cannot be called; accepted: a function of texts, such as its method predict_proba"),
+        (linear, "a text", {}, "is a single text"),
+        (linear, ["a", 3], {}, "text 2: 3 is no text"),
+        (linear, ["a"], {"margin": 1.5}, r"margin: 1.5; accepted: a number in \[0, 1\)"),
+        (linear, ["a"], {"margin": math.nan}, "margin: nan; accepted"),
+        (linear, ["a"], {"mask": None}, "mask: None; accepted"),
+        (linear, ["a"], {"batch_size": 0}, "batch_size: 0; accepted"),
+        (linear, ["a"], {"tokeniser": "mine"}, "tokeniser: 'mine'; accepted: one of treebank"),
+        (linear, ["a"], {"labels": ["one", "two", "three"]}, "2 numbers for a text, and 3 classes"),
+        (lambda texts: [[2.0, -1.0] for _ in texts], ["a"], {}, "accepted: probabilities of two or more classes"),
+        (lambda texts: [[math.nan, math.nan] for _ in texts], ["a"], {}, "accepted: probabilities"),
+        (lambda texts: [[1.0] for _ in texts], ["a"], {}, "accepted: probabilities of two or more classes"),
+        (lambda texts: [0.3 for _ in texts], ["a"], {}, "0.3 as the answer to one text; accepted: a row"),
+        (lambda texts: ["pos" for _ in texts], ["a"], {}, "'pos' as the answer to one text; accepted: a row"),
+        (lambda texts: None, ["a"], {}, "None as the answers to texts"),
+        (lambda texts: [], ["a"], {}, "0 answers to 1 texts"),
+        (lambda texts: [{"label": "pos", "score": 0.9}], ["a"], {}, "only the likeliest class.*top_k=None"),
+        (lambda texts: [[{"label": "pos"}, {"score": 1}]], ["a"], {}, "accepted: a row of probabilities"),
+        (changing, ["a"], {}, "two answers to the same text differ by .*switch dropout off"),
+    ]
+    for classifier, texts, options, message in wrong:
+        with pytest.raises(BadInput, match=message) as error:
+            rationale.explain_classifier(classifier, texts, quiet=True, **options)
+        assert "\n" not in str(error.value)
+    assert rationale.explain_classifier(linear, [], quiet=True) == []
+
+
+def test_searches_side_by_side_find_what_each_finds_alone():
+    def slack_of(target):  # enough: all positions of the target
+        return lambda words: 0.1 if target <= set(words) else -1.0
+
+    targets = [set(), {0}, {3, 70}, set(range(10)), {199}]
+    lengths = [5, 1, 100, 10, 200]
+    slacks = [slack_of(target) for target in targets]
+    together = side_by_side([eliminate(n) for n in lengths], lambda asked: [slacks[i](words) for i, words in asked])
+    alone = [side_by_side([eliminate(n)], lambda asked, one=one: [one(words) for _, words in asked])[0]
+             for n, one in zip(lengths, slacks, strict=True)]  # fmt: skip
+    assert together == alone == [tuple(sorted(target)) for target in targets]
