@@ -640,7 +640,6 @@ BACK = [  # notebook, files and overrides, the settings that go back
     ("11_train_reviews", ["dependent=false"], {"look_ahead": False}),
     ("11_train_reviews", ["params/reviews/bernoulli.yaml", "model=full_text"],
      {"samples": 1, "baseline": "none", "entropy": 0.0, "selection": None, "transitions": None}),
-    ("17_train_own_texts", ["model=full_text"], {"selection": None}),
     ("12_train_sst", ["params/sst/bernoulli_authors.yaml", "model=hardkuma"], {"penalty": "expected"}),
     ("12_train_sst", ["params/sst/attention.yaml", "model=full_text"], {"rule": "argmax", "budget": 1.0}),
     ("13_train_nli", ["params/nli/hardkuma.yaml", "model=softmax"], {"selection": None}),
@@ -680,6 +679,14 @@ def test_a_target_of_a_model_without_gates_is_refused(tmp_path):
             message = f"{line} is not accepted with model {model}; give null, or a model with gates"
             assert message in refusal(path, f"model={model}", line.replace(": ", "="))
             assert message in refusal(path, file(tmp_path, f"model: {model}\n{line}\n"))
+
+
+def test_a_model_of_own_texts_without_gates_has_no_target_by_default():
+    path = root() / "notebooks" / "17_train_own_texts.py"
+    for model in ("full_text", "attention"):
+        values, notes = merge(path, [f"model={model}"])
+        assert values["selection"] is None and "selection null" in notes[0]
+        assert tasks.OwnTextSettings.checked({"corpus": "synthetic", "model": model}).selection is None
 
 
 def test_a_setting_may_wait_for_the_one_that_gives_it_an_effect(tmp_path):

@@ -41,6 +41,7 @@ STARTED: dict[str, Any] = {"start": "target", "selection_start": 0.9, "selection
 # Draws that pass no gradient learn from the score function, which is noisy. With two draws of a text, each is the
 # baseline of the other. In our runs, a single draw without a baseline was less accurate on test.
 SCORED: dict[str, Any] = {"samples": 2, "baseline": "leave_one_out"}
+WITHOUT_GATES: dict[str, Any] = {"selection": None}
 
 
 class OwnTextSettings(
@@ -78,6 +79,7 @@ class OwnTextSettings(
         "a pretrained encoder": FINE_TUNED,
         "gates of a pretrained encoder": SHARED | STARTED,
         "gates whose draws pass no gradient, such as bernoulli": SCORED,
+        "a model without gates, such as full_text": WITHOUT_GATES,
     }
 
     elsewhere: ClassVar[dict[str, str]] = {
@@ -105,7 +107,9 @@ class OwnTextSettings(
         `pool` unused; batches of texts of any length leave `batch_tokens` unused.
         """
         meant = {name: values.get(name, cls.model_fields[name].default) for name in ("encoder", "model", "selection")}
-        unused = {"pool": cls.unused("pool")} if WHOLE_TEXT.get(meant["model"]) else {}
+        unused: dict[str, Any] = {"pool": cls.unused("pool")} if WHOLE_TEXT.get(meant["model"]) else {}
+        if meant["model"] not in GATES:
+            unused |= WITHOUT_GATES
         in_order = {} if values.get("bucketed", True) else {"batch_tokens": cls.unused("batch_tokens")}
         gate = GATES.get(meant["model"])
         if gate is not None and not gate.has_rsample:
