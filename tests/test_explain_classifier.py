@@ -10,6 +10,7 @@ import pytest
 import rationale
 from rationale.errors import BadInput
 from rationale.explain.enough import eliminate, side_by_side
+from rationale.runs.answer import Answer, Answers
 
 WEIGHTS = {"good": 2.0, "great": 3.0, "fine": 1.0, "so": 0.3, "film": 0.0, "the": 0.1, "not": -0.7, "bad": -2.5}
 
@@ -208,3 +209,44 @@ def test_searches_side_by_side_find_what_each_finds_alone():
     alone = [side_by_side([eliminate(n)], lambda asked, one=one: [one(words) for _, words in asked])[0]
              for n, one in zip(lengths, slacks, strict=True)]  # fmt: skip
     assert together == alone == [tuple(sorted(target)) for target in targets]
+
+
+def test_a_pipeline_of_transformers_is_explained_with_the_names_of_its_classes():
+    transformers = pytest.importorskip("transformers")
+    import torch
+
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WEIGHTS, ","]
+    config = transformers.BertConfig(
+        vocab_size=len(words), hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16,
+        id2label={0: "neg", 1: "pos"}, label2id={"neg": 0, "pos": 1},
+    )  # fmt: skip
+    torch.manual_seed(1)
+    pipeline = transformers.pipeline(
+        "text-classification",
+        model=transformers.BertForSequenceClassification(config).eval(),
+        tokenizer=transformers.BertTokenizerFast(vocab={word: i for i, word in enumerate(words)}),
+        top_k=None,
+    )
+    with torch.no_grad():  # so that the answer depends on the words
+        pipeline.model.bert.embeddings.word_embeddings.weight.mul_(100)
+    texts = ["the film not so good", "great , fine film"]
+    for mask in ("", "[MASK]"):
+        for text, found in zip(
+            texts, rationale.explain_classifier(pipeline, texts, mask=mask, quiet=True), strict=True
+        ):
+            scores = {row["label"]: row["score"] for row in pipeline([text])[0]}
+            assert found.label == max(scores, key=scores.get)
+            assert found.probability == pytest.approx(scores[found.label], abs=1e-4)
+            parts = [token if z else mask for token, z in zip(found.tokens, found.z, strict=True)]
+            alone = {row["label"]: row["score"] for row in pipeline([" ".join(filter(None, parts))])[0]}
+            assert found.alone == pytest.approx(alone[found.label], abs=1e-4)
+            assert found.alone >= found.probability - 0.05 - 1e-6
+
+
+def test_a_model_of_this_package_is_a_classifier_too():
+    def model(texts):
+        rows = ({"neg": q, "pos": p} for q, p in linear(texts))
+        return Answers(Answer(text, probabilities=row) for text, row in zip(texts, rows, strict=True))
+
+    (found,) = rationale.explain_classifier(model, ["so good , great film"], quiet=True)
+    assert (found.label, kept(found)) == ("pos", ["great"])
