@@ -192,6 +192,8 @@ for t in range(3):
 if p.num_steps >= 300 and p.learning_rate == 1 and 0.03 < p.sparsity < 0.08:
     assert (opens[-1] > 0.5).tolist() == [True, False, True], "the scores have found `not good`"
     assert opens[:, 2].min() < 0.45, "after a detour of the word good"
+    unsure = torch.minimum(opens[-1], 1 - opens[-1])  # the distance of each coin from certainty
+    assert unsure[[0, 2]].max() < 0.05 and unsure[1] > 2 * unsure[[0, 2]].max(), "two are nearly certain, `very` is not"
 
 # %% tags=["figure"]
 fig, ax = figures.new_figure(size=(9, 4.6))
@@ -327,6 +329,7 @@ by_hand = fair.cost_of(draws[0]).unsqueeze(1) * (draws[0] - fair.logits.sigmoid(
 assert torch.allclose(votes, by_hand, atol=rounding), "eq. (C5), one draw per estimate"
 standard_error = votes.std(0) / math.sqrt(p.num_samples)
 assert ((votes.mean(0) - fair.gradient).abs() < 4.5 * standard_error).all(), "unbiased: within its standard errors"
+assert (fair.noise() > fair.gradient.abs()).all(), "for every word the whiskers reach across zero"
 
 # %% tags=["figure"]
 fig, ax = figures.new_figure(size=(9, 4.6))

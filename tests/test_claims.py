@@ -271,12 +271,13 @@ def test_an_own_gate_of_another_size_is_trained_on_sst(tmp_path, monkeypatch):
 TINY = {"num_train": 24, "num_dev": 6, "num_test": 5, "epochs": 1}
 
 
-def test_a_first_rationale_of_a_review_without_gold_words_is_shown(tmp_path, monkeypatch, capsys):
+def test_a_first_rationale_of_a_review_without_gold_words_is_shown(tmp_path, monkeypatch, capsys, recwarn):
     few = {"aspect": "palate", "num_train": 3, "num_dev": 1, "num_test": 1}
     p = smoke_parameters(notebook_path("10_first_rationale")) | TINY | few
     failed, bound = run_cells("10_first_rationale", tmp_path, monkeypatch, pictures=True, **p)
     assert not told(failed) and capsys.readouterr().out.count(NOT_CHECKED) == 1
     assert "precision" not in bound["scores"]["dev"], "the case that is tried"
+    assert not [str(warning.message) for warning in recwarn.list if warning.category is RuntimeWarning]
 
 
 def test_all_selected_opinion_words_are_counted_however_many_words_are_left_out(tmp_path, monkeypatch):
