@@ -558,7 +558,7 @@ assert (clipped(far, u) == 0).all() and (stuck == 0).all(), "always shut, and no
 # So here is our wish, in four parts:
 #
 # 1. a gate is **exactly 0** often, so that words are gone, and exactly 1 often, so that words are simply there;
-# 2. a **gradient goes through the draw**, because the draw is a smooth function of the parameters for fixed noise;
+# 2. a **gradient goes through the draw**, because for fixed noise the draw follows the parameters without a jump;
 # 3. the **probability of 0 is a formula**, so that selected words can be counted, and priced, without drawing;
 # 4. no value of the parameters makes the gate **certain**, so its gradient is not 0 for every draw.
 #

@@ -57,10 +57,11 @@ mask = torch.ones(1, len(words)).bool()  # [1, T]: one text, no padding
 # %% [markdown]
 # ## 1. Read only what is selected
 #
-# We begin with an experiment on the sentence at the end of `10_first_rationale`. A *predictor* reads its eight words
-# (the full stop is one of them) and predicts which of the five classes of the SST the sentence belongs to. We multiply
-# each word vector by a gate $z$ before the predictor reads it. (In the code below, this is the mode "zero".) For now
-# we set the gates by hand. Two words get $z = 1$, one word gets $z = 0.5$, and the other five get $z = 0$.
+# We begin with an experiment on the sentence at the end of `10_first_rationale`, which is from the Stanford Sentiment
+# Treebank (SST). A *predictor* reads its eight words (the full stop is one of them) and predicts which of five classes
+# the sentence belongs to, from very negative to very positive. We multiply each word vector by a gate $z$ before the
+# predictor reads it. (In the code below, this is the mode "zero".) For now we set the gates by hand. Two words get
+# $z = 1$, one word gets $z = 0.5$, and the other five get $z = 0$.
 
 # %%
 z = torch.tensor([1, 0, 1, 0, 0.5, 0, 0, 0])

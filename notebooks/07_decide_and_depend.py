@@ -523,6 +523,9 @@ assert lower.sum() == len(lower) - 1, "reviews: less than half of the error with
 for corpus in ("sentence pairs", "SST"):
     gain, noise = dev.loc[corpus, "target"] - dev.loc[corpus, "none"], dev.loc[corpus].std().max()
     assert gain.mean() < noise, f"{corpus}: no gain beyond the spread of the seeds"
+of_pairs = trial[trial.corpus == "sentence pairs"]
+assert (of_pairs.rate_expected > 1.5 * of_pairs.target).all(), "on pairs, the expected rate is far above the target"
+assert (of_pairs.rate_selected < of_pairs.target).all(), "and the share that the rule selects is below it"
 assert lowest > 0.01, "no expected rate has collapsed"
 assert set(early.corpus + ", " + early.start) == {"SST, target"}, "the first epoch was kept once"
 
@@ -565,8 +568,13 @@ steps_down = torch.tensor(targets[: half + 1], dtype=torch.float64).log().diff()
 assert (steps_down - math.log(p.selection / high) / half).abs().max() < 1e-9, "the logarithm falls in a straight line"
 if settles:
     assert abs(followed[-1] - p.selection) < 0.02, "in the end the rate is at the target"
+if settles and usual:
+    assert (followed - torch.tensor(targets[:-1])).abs().max() < 0.1, "on the way it is near it"
 
 # %% [markdown]
+# You see the rate come down together with the target. At first it lags a little behind, and in the end it swings around
+# the target, as it does after a start at the target.
+#
 # ### What if every text has a target?
 #
 # So far we have held the mean rate of all texts. A model can meet such a target if it selects many words of some texts
@@ -617,6 +625,10 @@ for i, sign in enumerate((-1, 1)):
     assert not settles or abs(moved[-1] - p.selection) < 0.02, "the rate of each text reaches the target"
 
 # %% [markdown]
+# If only the mean is held, the two rates stay apart, because their mean is on the target from the start and nothing
+# moves them. If each text is held, both rates come to the target. So you can no longer tell the texts apart by their
+# rates.
+#
 # ## Summary
 #
 # - The share of words that a rule selects is not the expected rate (S13). A signed multiplier holds the one that you
