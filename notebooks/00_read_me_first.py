@@ -162,10 +162,10 @@ figures.show_table(listed)
 # `make sweep`), and its picture in `outputs/reference/figures/`. The rows are in `outputs/reference/papers.csv`. In
 # the column *committed* we count the runs of each row that are committed in `outputs/reference/results.csv`.
 #
-# > The column *what differs* says how a row departs from the paper. It may have other data, another model or fewer
-# > seeds. Among the trained results, only the toy task of De Cao et al. has both the data and the model of its paper.
-# > On the Stanford Sentiment Treebank (SST) the data are the paper's and the word vectors are not. We name the items
-# > of Lei et al. by their content. The exception is the one table that other papers quote by its number.
+# > The column *what differs* says how a row departs from the paper. It may have other data or another model. Among the
+# > trained results, only the toy task of De Cao et al. has both the data and the model of its paper. On the Stanford
+# > Sentiment Treebank (SST) the data are the paper's and the word vectors are not. We name the items of Lei et al. by
+# > their content. The exception is the one table that other papers quote by its number.
 
 
 # %%

@@ -276,6 +276,24 @@ def test_each_table_and_figure_of_the_papers_has_a_claim_and_each_verdict_its_re
             assert tested or row.why.startswith(verdicts.NOT_KNOWN), f"{row.claim}: which experiment found the cause?"
 
 
+NUMBERS = "no one two three four five six seven eight nine ten".split()
+
+
+def test_the_seeds_that_a_reason_names_are_those_of_its_evidence():
+    judged = verdicts.with_verdicts(verdicts.read_claims(), committed.read_results())
+    named = judged["why"].str.extract(r"(?<!\()\b(\w+) seeds of each\b")[0].dropna()  # in brackets: other runs
+    assert len(named) > 4, "the case that is tried"
+    for index, number in named.items():
+        seeds = f"), {NUMBERS.index(number)} seeds"
+        assert judged.loc[index, "evidence"].endswith(seeds), f"{judged.loc[index, 'claim']}: {number} seeds of each"
+
+
+def test_where_the_items_of_the_papers_stand_names_no_number_of_seeds():
+    notes = verdicts.read_papers()["note"]
+    told = notes[notes.str.contains(rf"\b(?:{'|'.join(NUMBERS)}|\d+) seeds?\b")]
+    assert not list(told), "more seeds may be committed later, and the column beside it counts the runs"
+
+
 def test_each_open_claim_says_what_would_decide_it_and_nothing_else_is_listed():
     judged = verdicts.with_verdicts(verdicts.read_claims(), committed.read_results())
     undecided = judged["verdict"].isin(["open", "out of reach"]) & judged["rule"].ne("missing")
