@@ -281,7 +281,11 @@ def test_a_first_rationale_of_a_review_without_gold_words_is_shown(tmp_path, mon
 
 
 def test_all_selected_opinion_words_are_counted_however_many_words_are_left_out(tmp_path, monkeypatch):
-    p = smoke_parameters(notebook_path("10_first_rationale")) | TINY | {"num_dev": 60, "model": "full_text"}
+    p = (
+        smoke_parameters(notebook_path("10_first_rationale"))
+        | TINY
+        | {"num_dev": 60, "model": "full_text", "selection": None}
+    )
     _, bound = run_cells("10_first_rationale", tmp_path, monkeypatch, **p)
     all_words = [word for review in bound["splits"]["dev"] for word in review.tokens]  # this model selects each of them
     assert len(bound["left_out"]) < len(all_words), "the case that is tried"
