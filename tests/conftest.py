@@ -8,25 +8,31 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 
 from rationale.errors import BadInput
-from rationale.runs.notebook_text import import_jupytext
 
 os.environ["RATIONALE_CACHE"] = "off"  # but for the tests of the cache
-with contextlib.suppress(BadInput):  # on a bare machine with a GPU, whose tests need no notebook
-    import_jupytext()  # first, and without the parser that takes two seconds of the collection
-with contextlib.suppress(ImportError):  # on a bare machine, as above
-    from hypothesis import HealthCheck, settings
-
-    # No timing is asserted, not even that examples are drawn quickly while other work keeps the cores busy.
-    settings.register_profile("busy machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-    settings.load_profile("busy machine")
 
 HOW = (
     "real data needed: set RATIONALE_DATA to a folder that holds it "
     "(or fetch it with `python -m rationale.data fetch sst` and point RATIONALE_DATA at that folder)"
 )
+
+
+def pytest_collectstart(collector: pytest.Collector) -> None:
+    """Import what comes first, in each process that collects tests; the one that leads those of xdist does not."""
+    if not isinstance(collector, pytest.Session):
+        return
+    from rationale.runs.notebook_text import import_jupytext
+
+    with contextlib.suppress(BadInput):  # on a bare machine with a GPU, whose tests need no notebook
+        import_jupytext()  # first, and without the parser that takes two seconds of the collection
+    with contextlib.suppress(ImportError):  # on a bare machine, as above
+        from hypothesis import HealthCheck, settings
+
+        # No timing is asserted, not even that examples are drawn quickly while other work keeps the cores busy.
+        settings.register_profile("busy machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+        settings.load_profile("busy machine")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -38,6 +44,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
+    import torch
+
     if item.get_closest_marker("gpu") and not torch.cuda.is_available():
         pytest.skip("no GPU on this machine")  # from one place, so that pytest reports all of them in one line
     torch.distributions.Distribution.set_default_validate_args(True)  # torch.compile and torch.export set it to False

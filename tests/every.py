@@ -7,21 +7,27 @@ from typing import TypeVar
 Case = TypeVar("Case")
 
 
-def every(cases: Iterable[Case]) -> Callable[[Callable[[Case], None]], Callable[[], None]]:
-    """Make one test of a check of one case: `@every(NOTEBOOKS)`."""
-    cases = list(cases)
+def every(
+    cases: Iterable[Case] | Callable[[], Iterable[Case]],
+) -> Callable[[Callable[[Case], None]], Callable[[], None]]:
+    """Make one test of a check of one case: `@every(NOTEBOOKS)`.
+
+    Give a function that finds the cases if this takes long. It is called by the test, and not by every process that
+    collects the tests.
+    """
 
     def one_test(check: Callable[[Case], None]) -> Callable[[], None]:
         def test() -> None:
-            assert cases, "there is nothing to check"
+            found = list(cases() if callable(cases) else cases)
+            assert found, "there is nothing to check"
             failed = []
-            for case in cases:
+            for case in found:
                 try:
                     check(case)
                 except Exception as error:
                     name = case.stem if isinstance(case, Path) else case
                     failed.append(f"{name}: {type(error).__name__}: {error}")
-            assert not failed, "\n".join([f"{len(failed)} of {len(cases)} fail", *failed])
+            assert not failed, "\n".join([f"{len(failed)} of {len(found)} fail", *failed])
 
         test.__name__, test.__doc__, test.__module__ = check.__name__, check.__doc__, check.__module__
         return test

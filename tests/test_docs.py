@@ -34,7 +34,7 @@ def strings(module: str) -> list[str]:
     return [node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)]
 
 
-@every(with_examples())
+@every(with_examples)
 def test_the_examples_of_docstrings_run_and_give_what_they_say(module: str) -> None:
     found = importlib.import_module(module)
     said: list[str] = []

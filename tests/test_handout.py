@@ -25,8 +25,8 @@ from rationale.training import toy_gates
 from tests.depth import slow_or_deep
 from tests.every import every
 from tests.forked import execute
-from tests.smoke import needed_first, smoke, smoke_parameters
-from tests.test_notebooks import cases
+from tests.smoke import needed_first, skip_without_data, smoke, smoke_parameters
+from tests.test_notebooks import CASES
 from tools.handout import main, student_edition, write_handouts
 
 NOTEBOOKS = sorted((root() / "notebooks").glob("*.py"))
@@ -475,13 +475,14 @@ def errors(notebook, path: Path, folder: Path, monkeypatch, given: dict | None =
 def executed() -> list:
     """One test per notebook; one is quick, and the others are deep."""
     quick, others = [], []
-    for case in cases():
+    for case in CASES:
         (quick if case.id == "10_first_rationale" else others).append(case)
     return [*quick, *slow_or_deep(others, [])]
 
 
 @pytest.mark.parametrize("notebook", executed())
 def test_the_student_edition_fails_exactly_at_its_exercises(notebook: Path, outputs, tmp_path, monkeypatch) -> None:
+    skip_without_data(notebook)
     content, first = jupytext.read(notebook), needed_first(notebook)
     read = {"runs_dir": str(smoke(first, outputs).parent)} if first else {}
     failed = errors(student_edition(content), notebook, tmp_path, monkeypatch, read)

@@ -13,7 +13,7 @@ import pytest
 from rationale.runs import notebook_path, root
 from rationale.training.checkpoint import read_tensors
 from tests.forked import run_here, started
-from tests.smoke import needs_data, smoke_items
+from tests.smoke import skip_without_data, smoke_items
 
 TRAINING = sorted((root() / "notebooks").glob("1?_*.py"))
 KILLS = 40
@@ -47,8 +47,7 @@ def results(folder: Path) -> dict:
     ],
 )
 def test_a_run_that_is_killed_at_random_moments_ends_as_if_it_had_not_been(notebook, kills, tmp_path):
-    if needs_data(notebook) and not os.environ.get("RATIONALE_DATA"):
-        pytest.skip("needs the real data; set RATIONALE_DATA to its folder")
+    skip_without_data(notebook)
     environment = os.environ | {"OMP_NUM_THREADS": "1", "TQDM_DISABLE": "1"}
 
     def start(name: str):

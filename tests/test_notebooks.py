@@ -16,27 +16,16 @@ from rationale.runs.saved import load_run, read_metrics
 from tests.depth import slow_or_deep
 from tests.forked import run_forked, run_warm
 from tests.own_files import rated, reviews, write_eraser, write_table
-from tests.smoke import NOTEBOOKS, needs_data, small, smoke, smoke_items
+from tests.smoke import NOTEBOOKS, skip_without_data, small, smoke, smoke_items
 
-
-def cases() -> list:
-    """One test per notebook; those that read real data are marked so."""
-    found = []
-    for notebook in NOTEBOOKS:
-        try:
-            marks = [pytest.mark.data] if needs_data(notebook) else []
-        except KeyError:
-            marks = []  # the test itself will say what is wrong
-        found.append(pytest.param(notebook, id=notebook.stem, marks=marks))
-    return found
-
-
-each_notebook = pytest.mark.parametrize("notebook", cases())
+CASES = [pytest.param(notebook, id=notebook.stem) for notebook in NOTEBOOKS]
+each_notebook = pytest.mark.parametrize("notebook", CASES)
 
 
 @each_notebook
 def test_notebook_runs_with_its_smoke_parameters(notebook: Path, outputs: Path) -> None:
     assert notebook.stem in small(), f"params/smoke.yaml: add {notebook.stem}, a run of seconds"
+    skip_without_data(notebook)
     try:
         folder = smoke(notebook, outputs)
     except (BadInput, RunFailed) as error:
@@ -44,8 +33,9 @@ def test_notebook_runs_with_its_smoke_parameters(notebook: Path, outputs: Path) 
     assert not missing_from(folder), f"{folder} lacks {missing_from(folder)}"
 
 
-@pytest.mark.parametrize("notebook", slow_or_deep(cases(), ["10_first_rationale"]))
+@pytest.mark.parametrize("notebook", slow_or_deep(CASES, ["10_first_rationale"]))
 def test_notebook_runs_in_a_kernel_and_if_it_trains_it_leaves_the_same(notebook: Path, outputs: Path) -> None:
+    skip_without_data(notebook)
     try:
         kernel = smoke(notebook, outputs / "warm", run_warm)
         assert not missing_from(kernel), f"{kernel} lacks {missing_from(kernel)}"
