@@ -504,8 +504,8 @@ def _normal_quantile(confidence: float) -> float:
 
 def _student_quantile(freedom: float, confidence: float) -> float:
     _normal_quantile(confidence)  # refuses what is no confidence
-    t = optional("scipy.stats", "Student's interval", "notebooks").t
-    return float(t.ppf((1 + confidence) / 2, freedom))
+    special = optional("scipy.special", "Student's interval", "notebooks")  # scipy.stats imports for a second more
+    return float(special.stdtrit(freedom, (1 + confidence) / 2))
 
 
 def _require_values(values: Sequence[float]) -> None:

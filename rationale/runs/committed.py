@@ -346,12 +346,13 @@ def runs_with(
     expected = {name: value for name, value in defaults_of(notebook).items() if name not in FREE}
     runs = read_runs()
     runs = runs[runs.index.str.startswith(f"{notebook}/")]
+    alike = pd.Series(True, runs.index)  # to select the rows once per parameter would copy all columns each time
     for name, value in (expected | modernised(parameters)).items():
         same = runs[name] == value if name in runs else pd.Series(False, runs.index)
         if value == expected.get(name):  # runs that are older than the parameter used its present default
             same |= runs[name].isna() if name in runs else True
-        runs = runs[same]
-    rows = results[results["run"].isin(runs.index)]
+        alike &= same
+    rows = results[results["run"].isin(runs.index[alike])]
     if rows.empty and required:
         path = reference_folder() / "runs.json"
         raise BadInput(f"{path}: no committed run of {notebook} with {parameters or 'the defaults'}")
