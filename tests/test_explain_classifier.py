@@ -244,9 +244,14 @@ def test_a_pipeline_of_transformers_is_explained_with_the_names_of_its_classes()
 
 
 def test_a_model_of_this_package_is_a_classifier_too():
-    def model(texts):
-        rows = ({"neg": q, "pos": p} for q, p in linear(texts))
-        return Answers(Answer(text, probabilities=row) for text, row in zip(texts, rows, strict=True))
+    def model(texts):  # as SavedRun answers: it has no answer to a text without words
+        rows = [{"neg": q, "pos": p} if text else {} for text, (q, p) in zip(texts, linear(texts), strict=True)]
+        return Answers(
+            Answer(t, probabilities=row, tokens=tuple(t.split())) for t, row in zip(texts, rows, strict=True)
+        )
 
-    (found,) = rationale.explain_classifier(model, ["so good , great film"], quiet=True)
+    texts = ["", "so good , great film", "the"]
+    empty, found, nearly_even = rationale.explain_classifier(model, texts, quiet=True)
     assert (found.label, kept(found)) == ("pos", ["great"])
+    assert empty.label is None and empty.rationale == () and str(empty) == "no words"
+    assert kept(nearly_even) == ["the"] and nearly_even.rest == 0.0, "no answer to no words"

@@ -146,7 +146,7 @@ class _Asked:
 
     def refuse_changing(self, texts: list[str]) -> None:
         """Refuse a classifier that answers differently when it is asked again, as in training mode."""
-        for text in texts[:1]:
+        for text in list(filter(str.strip, texts))[:1]:
             (one,), (other,) = self([text]), self([text])
             apart = max(abs(a - b) for a, b in zip(one, other, strict=True))
             if apart > SAME:
@@ -157,6 +157,8 @@ class _Asked:
 
     def _row(self, row: Any) -> list[float]:
         named = _named(row)
+        if isinstance(row, Answer) and not row.tokens and self.labels:
+            return [0.0] * len(self.labels)  # a model of this package gives no answer to no words
         if named is not None:
             self.labels = self.labels or list(named)
             if set(named) != set(self.labels):
@@ -229,10 +231,12 @@ def _explained(asked: _Asked, texts: Iterable[str], margin: float, mask: str, to
     while window := list(islice(texts, WINDOW)):
         tokens = [TOKENISERS[tokeniser](text) for text in window]
         read = [_Text(text, words, token_spans(text, words), mask) for text, words in zip(window, tokens, strict=True)]
-        yield from _window(asked, read, margin)
+        found = iter(_window(asked, [one for one in read if one.tokens], margin))
+        yield from (next(found) if one.tokens else Explanation(one.text) for one in read)
 
 
 def _window(asked: _Asked, texts: list[_Text], margin: float) -> list[Explanation]:
+    """The explanations of texts that have words, which are searched side by side."""
     whole = asked([one.text for one in texts])
     labels = [max(range(len(row)), key=row.__getitem__) for row in whole]
     tries = [3] * len(texts)  # the whole text, the rationale and the rest
@@ -263,8 +267,6 @@ def _window(asked: _Asked, texts: list[_Text], margin: float) -> list[Explanatio
 def _explanation(
     one: _Text, names: list[str], row: list[float], words: Words, alone: float, rest: float, tries: int
 ) -> Explanation:
-    if not one.tokens:
-        return Explanation(one.text, tries=tries)
     kept = set(words)
     z = tuple(float(i in kept) for i in range(len(one.tokens)))
     return Explanation(
