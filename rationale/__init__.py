@@ -100,7 +100,7 @@ def explain_classifier(
     margin: float = 0.05,
     mask: str = "",
     batch_size: int = 64,
-    tokeniser: str = "treebank",
+    tokeniser: str | Callable[[str], list[str]] = "treebank",
     quiet: bool = False,
 ) -> "Explanations":
     """Find, for each text, a few words that are enough for the answer of a classifier of your own.
@@ -127,7 +127,9 @@ def explain_classifier(
     batch_size : int >= 1
         Texts per call of the classifier.
     tokeniser
-        How texts are split into words: a key of `rationale.data.tokenise.TOKENISERS`.
+        How texts are split into words: "treebank" (clitics and marks are words of their own), "words" (so are
+        slashes and the like), "spaces", or a function from a text to its words. For Chinese, `list` makes each
+        character a word.
     quiet
         Show no bar.
 
@@ -148,8 +150,10 @@ def explain_classifier(
     Notes
     -----
     That words are enough does not mean that the classifier would use them if it read the whole text: a search knows the
-    answer in hindsight (section 1 of `notebooks/41_diffmask.py`). If the classifier gives an answer even without any
-    word, no word is needed for it, and the rationale is empty; a smaller `margin` may ask for some words.
+    answer in hindsight (section 1 of `notebooks/41_diffmask.py`). A single word, such as "and", is unlike the texts on
+    which the classifier was trained, and may be enough by accident. So look at `rest`: where it is high, other words
+    are enough as well. If the classifier gives an answer even without any word, no word
+    is needed for it, and the rationale is empty. A smaller `margin` may ask for some words.
     """
     from rationale.runs.explain_classifier import explain_classifier as explain  # imported when it is asked for
 

@@ -97,13 +97,13 @@ def report_phase(phase: str) -> None:
         _write(folder, trained | {"phase": phase})
 
 
-def each(what: str, items: Iterable[Item]) -> Iterator[Item]:
-    """The items, while their number is shown: `reading reviews.csv: 120,000`.
+def each(what: str, items: Iterable[Item], total: int | None = None) -> Iterator[Item]:
+    """The items, while their number is shown: `reading reviews.csv: 120,000`; beside it their `total`, if it is known.
 
     In a run of the runner the number is written once per second as the phase; by hand there is a bar, with tqdm.
     """
     folder, shown, number = _run_folder(), time.monotonic(), 0
-    bar = None if folder else _bar(what, None)
+    bar = None if folder else _bar(what, total)
     try:
         for number, item in enumerate(items, start=1):
             yield item

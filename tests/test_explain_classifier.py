@@ -5,6 +5,7 @@ import math
 import random
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import rationale
@@ -84,8 +85,17 @@ def test_of_two_words_that_are_each_enough_one_is_found_and_of_two_that_are_need
 
 def test_an_answer_that_is_given_without_any_word_needs_none():
     (found,) = rationale.explain_classifier(lambda texts: [[0.8, 0.2] for _ in texts], ["a film"], quiet=True)
+    assert str(found) == "0 (0.80), 0.80 without any word: none is needed for this answer"
     assert found.rationale == () and found.alone == found.rest == found.probability == 0.8
     assert (found.sufficiency, found.comprehensiveness) == (0, 0)
+
+
+def test_an_answer_without_any_word_is_found_even_if_each_word_moves_it():
+    def moved(texts):  # without words .6, and every word alone pulls to the other label
+        return [[0.6, 0.4] if not text or len(text.split()) > 3 else [0.1, 0.9] for text in texts]
+
+    (found,) = rationale.explain_classifier(moved, ["not so bad film"], quiet=True)
+    assert found.rationale == () and found.label == "0"
 
 
 def test_an_explanation_says_what_the_classifier_answers_to_the_words_alone_and_to_the_others():
@@ -124,6 +134,22 @@ def test_neighbours_keep_what_stood_between_them_and_other_words_are_left_out_or
     assert "[MASK] b\t c [MASK]" in seen and "a [MASK] [MASK] d" in seen
 
 
+def test_a_function_may_split_a_text_into_words():
+    def heeds(texts):
+        return [[0.1, 0.9] if "好" in text else [0.9, 0.1] for text in texts]
+
+    (found,) = rationale.explain_classifier(heeds, ["这部电影很好看"], tokeniser=list, quiet=True)
+    assert kept(found) == ["好"] and [span.text for span in found.rationale] == ["好"]
+
+
+def test_a_bar_counts_the_texts(capsys, monkeypatch):
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    rationale.explain_classifier(linear, ["good"] * 3)
+    assert "texts explained:   0%|          | 0/3 [" in capsys.readouterr().err
+    rationale.explain_classifier(linear, ["good"] * 3, quiet=True)
+    assert capsys.readouterr().err == ""
+
+
 def test_answers_of_other_libraries_are_read():
     texts = ["a good film", "so bad"]
     rows = linear(texts)
@@ -133,6 +159,7 @@ def test_answers_of_other_libraries_are_read():
             [{"label": "1", "score": p}, {"label": "0", "score": q}] for q, p in linear(texts)
         ],
         "dicts": lambda texts: [{"0": q, "1": p} for q, p in linear(texts)],
+        "a table": lambda texts: pd.DataFrame(linear(texts), columns=["0", "1"]),
     }
     for name, form in forms.items():
         found = rationale.explain_classifier(form, texts, quiet=True)
@@ -154,8 +181,8 @@ def test_a_pipeline_of_scikit_learn_is_explained_with_the_names_of_its_classes()
 
 
 def test_a_list_of_explanations_makes_a_page(tmp_path):
-    found = rationale.explain_classifier(linear, ["a <b> good film", ""], quiet=True)
-    page = found.to_html("Mine")
+    found = rationale.explain_classifier(linear, ["a <b> good film", "", "bad"], quiet=True)
+    page = found[:2].to_html("Mine")
     assert "<title>Mine</title>" in page and "&lt;b&gt;" in page and ">good</b></mark>" in page and "no words" in page
     assert "the model predicted from these words" not in page and "from these words alone" in page
 
@@ -165,6 +192,9 @@ def test_what_cannot_be_explained_is_refused_in_one_line():
 
     def changing(texts):
         return [[x, 1 - x] for x in (drawn.random() for _ in texts)]
+
+    def none_of_nothing(texts):  # as the mean of no word vectors is
+        return [row if text else [math.nan, math.nan] for text, row in zip(texts, linear(texts), strict=True)]
 
     class Pipeline:
         def predict_proba(self, texts):
@@ -178,15 +208,19 @@ def test_what_cannot_be_explained_is_refused_in_one_line():
         (linear, ["a"], {"margin": math.nan}, "margin: nan; accepted"),
         (linear, ["a"], {"mask": None}, "mask: None; accepted"),
         (linear, ["a"], {"batch_size": 0}, "batch_size: 0; accepted"),
-        (linear, ["a"], {"tokeniser": "mine"}, "tokeniser: 'mine'; accepted: one of treebank"),
+        (linear, ["a"], {"tokeniser": "mine"}, "tokeniser: 'mine'; accepted: one of treebank.*, or a function"),
+        (linear, ["a"], {"labels": ["neg", "neg"]}, "labels: .*two or more different names"),
+        (linear, ["a"], {"labels": "np"}, "labels: 'np'; accepted: a list"),
+        (linear, ["a"], {"labels": ["neg", None]}, "labels: .*accepted: a list"),
         (linear, ["a"], {"labels": ["one", "two", "three"]}, "2 numbers for a text, and 3 classes"),
-        (lambda texts: [[2.0, -1.0] for _ in texts], ["a"], {}, "accepted: probabilities of two or more classes"),
-        (lambda texts: [[math.nan, math.nan] for _ in texts], ["a"], {}, "accepted: probabilities"),
+        (lambda texts: [[2.0, -1.0] for _ in texts], ["a"], {}, "accepted: probabilities.* by a softmax from logits"),
+        (lambda texts: [[math.nan, math.nan] for _ in texts], ["a"], {}, "nan.* as the answer to 'a'; accepted: a row"),
+        (none_of_nothing, ["a"], {}, "as the answer to an empty text; accepted: a row.*; .* with mask=... no part"),
         (lambda texts: [[1.0] for _ in texts], ["a"], {}, "accepted: probabilities of two or more classes"),
-        (lambda texts: [0.3 for _ in texts], ["a"], {}, "0.3 as the answer to one text; accepted: a row"),
-        (lambda texts: ["pos" for _ in texts], ["a"], {}, "'pos' as the answer to one text; accepted: a row"),
+        (lambda texts: [0.3 for _ in texts], ["a"], {}, r"0.3 as the answer to 'a'.*as \[1 - p, p\].*CalibratedClass"),
+        (lambda texts: ["pos" for _ in texts], ["a"], {}, "'pos' as the answer to 'a'; accepted: a row"),
         (lambda texts: None, ["a"], {}, "None as the answers to texts"),
-        (lambda texts: [], ["a"], {}, "0 answers to 1 texts"),
+        (lambda texts: [], ["a"], {}, "0 answers to 1 text;"),
         (lambda texts: [{"label": "pos", "score": 0.9}], ["a"], {}, "only the likeliest class.*top_k=None"),
         (lambda texts: [[{"label": "pos"}, {"score": 1}]], ["a"], {}, "accepted: a row of probabilities"),
         (changing, ["a"], {}, "two answers to the same text differ by .*switch dropout off"),

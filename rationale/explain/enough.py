@@ -5,9 +5,10 @@ probability:
 
     argmax_c p(c | S) = y    and    p(y | S) >= p(y | text) - epsilon,    y = argmax_c p(c | text)
 
-We look for a small such set by elimination. First all words are in it. Then we leave out the words that matter least,
-many at a time where this succeeds, until none of the remaining ones can be left out alone. So the set is always
-enough, and it is irreducible, but another one may have fewer words. For a text of n words, the classifier answers about
+We look for a small such set by elimination. If the empty set is enough, there is nothing to look for. Otherwise all
+words are in the set at first. Then we leave out the words that matter least, many at a time where this succeeds, until
+none of the remaining ones can be left out alone. So the set is always enough, and it is irreducible, but another one
+may have fewer words. For a text of n words, the classifier answers about
 2 n questions if few words matter, and at worst, where words can only be left out one at a time, about n^2 / 2.
 
 Source: sufficient input subsets (Carter, Mueller, Jain and Gifford 2019), which leave out one word at a time. Like
@@ -45,6 +46,9 @@ def eliminate(num_words: int, most_units: int = MOST_UNITS) -> Search:
     tuple
         A set that is enough and of which no word can be left out; the set of all words counts as enough.
     """
+    (without_words,) = yield [()]
+    if without_words >= 0:
+        return ()
     size = max(1, -(-num_words // most_units))
     units = [tuple(range(start, min(start + size, num_words))) for start in range(0, num_words, size)]
     units = yield from _without_needless(units)

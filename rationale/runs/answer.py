@@ -196,7 +196,11 @@ class Answer:
 
 
 class Answers(list[Answer]):
-    """Answers, in the order of the texts; a notebook shows them highlighted."""
+    """Answers, in the order of the texts; a notebook shows them highlighted. A slice is of the same kind."""
+
+    def __getitem__(self, place: Any) -> Any:
+        found = super().__getitem__(place)
+        return type(self)(found) if isinstance(place, slice) else found
 
     def _repr_html_(self) -> str:
         """All answers, as a notebook shows them."""

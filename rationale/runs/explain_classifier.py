@@ -8,24 +8,31 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextvars import copy_context
 from dataclasses import dataclass
 from itertools import islice
+from numbers import Real
 from typing import Any
 
 from rationale.data.characters import token_spans
 from rationale.data.tokenise import TOKENISERS
-from rationale.errors import BadInput, excerpt
+from rationale.errors import BadInput, counted, excerpt
 from rationale.explain.enough import Words, eliminate, side_by_side
 from rationale.progress import SHOWS_BARS, each
 from rationale.runs.answer import Answer, Answers, named_outputs, passages, to_page, why_no_list, why_no_text
 
 Classifier = Callable[[list[str]], Any]
+Tokeniser = Callable[[str], list[str]]
 WINDOW = 16  # texts that are explained side by side
 SAME = 1e-3  # probabilities of one text may differ by so much when the classifier is asked again
 ABOUT = """Above each text you see the answer of the classifier to the whole text, and its probability in brackets. If
 the classifier reads the highlighted words alone, it gives the same answer. Behind it stand the probability of this
-answer when it reads the highlighted words alone, and when it reads only the other words."""
+answer when it reads the highlighted words alone, and when it reads only the other words. If the second number is high,
+too, other words of the text are enough as well."""
 ACCEPTED = (
     "accepted: a row of probabilities for each text, as of `predict_proba` of scikit-learn or of a pipeline of "
     "transformers with top_k=None"
+)
+FROM_SCORES = (
+    "accepted: probabilities of two or more classes, which add up to 1; make them by a softmax from logits, as "
+    "[1 - p, p] from one probability p, or by CalibratedClassifierCV of scikit-learn from a decision_function"
 )
 
 
@@ -61,7 +68,9 @@ class Explanation(Answer):
 
     def _in_words(self) -> tuple[str, str, str]:
         answer, verdict, label = super()._in_words()
-        if self.alone is not None:
+        if self.alone is not None and not self.rationale:
+            answer += f", {self.alone:.2f} without any word: none is needed for this answer"
+        elif self.alone is not None:
             answer += f", {self.alone:.2f} from these words alone, {self.rest:.2f} from the others"
         return answer, verdict, label
 
@@ -81,11 +90,12 @@ def explain_classifier(
     margin: float = 0.05,
     mask: str = "",
     batch_size: int = 64,
-    tokeniser: str = "treebank",
+    tokeniser: str | Tokeniser = "treebank",
     quiet: bool = False,
 ) -> Explanations:
     """Explain answers; see `rationale.explain_classifier`, whose arguments these are."""
-    _refuse_settings(classifier, margin, mask, batch_size, tokeniser)
+    _refuse_settings(classifier, labels, margin, mask, batch_size)
+    split = _tokeniser(tokeniser)
     if why := why_no_list(texts):
         raise BadInput(why)
     texts = list(texts)
@@ -97,23 +107,34 @@ def explain_classifier(
 
     def explained() -> Explanations:
         SHOWS_BARS.set(SHOWS_BARS.get() and not quiet)
-        return Explanations(each("texts explained", _explained(asked, texts, margin, mask, tokeniser)))
+        return Explanations(each("texts explained", _explained(asked, texts, float(margin), mask, split), len(texts)))
 
     return copy_context().run(explained)
 
 
-def _refuse_settings(classifier: Any, margin: Any, mask: Any, batch_size: Any, tokeniser: Any) -> None:
+def _refuse_settings(classifier: Any, labels: Any, margin: Any, mask: Any, batch_size: Any) -> None:
     if not callable(classifier):
         advice = ", such as its method predict_proba" if hasattr(classifier, "predict_proba") else ""
         raise BadInput(f"classifier: {excerpt(classifier)} cannot be called; accepted: a function of texts{advice}")
-    if isinstance(margin, bool) or not isinstance(margin, int | float) or not 0 <= margin < 1:
+    names = [] if labels is None or isinstance(labels, str | Mapping) else [str(label) for label in labels]
+    if labels is not None and (len(set(names)) < max(2, len(names)) or "None" in names):
+        raise BadInput(f"labels: {excerpt(labels)}; accepted: a list of two or more different names, one per class")
+    if isinstance(margin, bool) or not isinstance(margin, Real) or not 0 <= margin < 1:
         raise BadInput(f"margin: {excerpt(margin)}; accepted: a number in [0, 1)")
     if not isinstance(mask, str):
         raise BadInput(f"mask: {excerpt(mask)}; accepted: a text, such as [MASK], or an empty one to leave words out")
     if type(batch_size) is not int or batch_size < 1:
         raise BadInput(f"batch_size: {excerpt(batch_size)}; accepted: a whole number from 1")
-    if not isinstance(tokeniser, str) or tokeniser not in TOKENISERS:
-        raise BadInput(f"tokeniser: {excerpt(tokeniser)}; accepted: one of {', '.join(TOKENISERS)}")
+
+
+def _tokeniser(tokeniser: Any) -> Tokeniser:
+    """The function that splits a text into words, if it is not given by its name."""
+    if isinstance(tokeniser, str) and tokeniser in TOKENISERS:
+        return TOKENISERS[tokeniser]
+    if not callable(tokeniser):
+        among = f"one of {', '.join(TOKENISERS)}, or a function from a text to its words"
+        raise BadInput(f"tokeniser: {excerpt(tokeniser)}; accepted: {among}")
+    return tokeniser
 
 
 class _Asked:
@@ -138,10 +159,12 @@ class _Asked:
         rows: list[list[float]] = []
         for start in range(0, len(texts), self.batch_size):
             batch = texts[start : start + self.batch_size]
-            found = [self._row(row) for row in _rows(self.classifier(batch))]
+            found = _rows(self.classifier(batch))
             if len(found) != len(batch):
-                raise BadInput(f"classifier: {len(found)} answers to {len(batch)} texts; {ACCEPTED}")
-            rows += found
+                raise BadInput(
+                    f"classifier: {counted(len(found), 'answer')} to {counted(len(batch), 'text')}; {ACCEPTED}"
+                )
+            rows += [self._row(row, text) for row, text in zip(found, batch, strict=True)]
         return rows
 
     def refuse_changing(self, texts: list[str]) -> None:
@@ -155,8 +178,9 @@ class _Asked:
                     "answers the same, so switch dropout off (model.eval())"
                 )
 
-    def _row(self, row: Any) -> list[float]:
-        named = _named(row)
+    def _row(self, row: Any, text: str) -> list[float]:
+        """The probabilities that one answer has, in the order of the labels."""
+        named, asked = _named(row), f"the answer to {excerpt(text, 40) if text else 'an empty text'}"
         if isinstance(row, Answer) and not row.tokens and self.labels:
             return [0.0] * len(self.labels)  # a model of this package gives no answer to no words
         if named is not None:
@@ -169,19 +193,22 @@ class _Asked:
         try:
             numbers = [float(number) for number in row]
         except (TypeError, ValueError):
-            raise BadInput(f"classifier: {excerpt(row)} as the answer to one text; {ACCEPTED}") from None
+            one = isinstance(row, Real)  # the output of a decision function, or the probability of one class
+            raise BadInput(f"classifier: {excerpt(row)} as {asked}; {FROM_SCORES if one else ACCEPTED}") from None
         self.labels = self.labels or [str(number) for number in range(len(numbers))]
         if len(numbers) != len(self.labels):
             raise BadInput(f"classifier: {len(numbers)} numbers for a text, and {len(self.labels)} classes; {ACCEPTED}")
+        if any(map(math.isnan, numbers)):
+            advice = "; it is asked about parts of texts, too, and with mask=... no part is empty"
+            raise BadInput(f"classifier: {excerpt(numbers)} as {asked}; {ACCEPTED}{advice * (not text)}")
         if len(numbers) < 2 or not all(0 <= x <= 1 for x in numbers) or abs(math.fsum(numbers) - 1) > 0.01:
-            raise BadInput(
-                f"classifier: {excerpt([round(x, 4) for x in numbers])} as the answer to one text; accepted: "
-                "probabilities of two or more classes, which add up to 1"
-            )
+            raise BadInput(f"classifier: {excerpt([round(x, 4) for x in numbers])} as {asked}; {FROM_SCORES}")
         return numbers
 
 
 def _rows(answers: Any) -> list[Any]:
+    if hasattr(answers, "to_numpy"):  # a table of pandas
+        answers = answers.to_numpy()
     try:
         return list(answers.tolist() if hasattr(answers, "tolist") else answers)
     except TypeError:
@@ -225,11 +252,13 @@ class _Text:
         return "".join(pieces).strip()
 
 
-def _explained(asked: _Asked, texts: Iterable[str], margin: float, mask: str, tokeniser: str) -> Iterator[Explanation]:
+def _explained(
+    asked: _Asked, texts: Iterable[str], margin: float, mask: str, split: Tokeniser
+) -> Iterator[Explanation]:
     """The explanation of each text, a window of texts at a time."""
     texts = iter(texts)
     while window := list(islice(texts, WINDOW)):
-        tokens = [TOKENISERS[tokeniser](text) for text in window]
+        tokens = [list(split(text)) for text in window]
         read = [_Text(text, words, token_spans(text, words), mask) for text, words in zip(window, tokens, strict=True)]
         found = iter(_window(asked, [one for one in read if one.tokens], margin))
         yield from (next(found) if one.tokens else Explanation(one.text) for one in read)
