@@ -115,16 +115,17 @@ for (task, corpus, pair), table in tables.items():
     print(": ".join(filter(None, [told, "; ".join(far)])) + ". In the paper, no map is so far behind.")
 
 # %% [markdown]
-# *Reading* (one seed per row, with these exceptions: all maps from German except sq-pnorm-max have three, oscarmax from
-# French at its usual penalty has four, and fusedmax and softmax on e-mails have three and two). The differences here
-# are larger than in the paper. With the paper's `gamma` of 1, every sparse map but one is three to eight BLEU points
-# behind softmax on captions, while in the paper all maps are within one point. From German we can compare seeds. (The
-# intervals are printed below.) For sparsemax, the distance is more than the spread of the seeds. For fusedmax and
-# oscarmax it is not, because their seeds differ more: the three runs of fusedmax end at 34, 20 and 32. The exception is
-# sparsemax from French, which is much further behind. In the picture of section 3, its attention never leaves the first
-# words of the source. The same happened in the worst run of fusedmax from German. (We looked at the weights in the
-# folder of that run, which are not committed.) A run of oscarmax with twenty times its penalty (*lam 0.2*) is as far
-# behind.
+# *Reading* (one seed per row, with these exceptions: all maps from German except sq-pnorm-max have three, oscarmax has
+# four from either language at its usual penalty, and fusedmax and softmax on e-mails have three and two). The
+# differences here are larger than in the paper. With the paper's `gamma` of 1, every sparse map but one is three to
+# eight BLEU points behind softmax on captions, while in the paper all maps are within one point. From German we can
+# compare seeds. (The intervals are printed below.) For sparsemax, the distance is more than the spread of the seeds.
+# For fusedmax and oscarmax it is not, because their seeds differ more: the runs of fusedmax end at 34, 20 and 32, and
+# those of oscarmax at 33, 28, 31 and 20. The exception is sparsemax from French, which is much further behind. In the
+# picture of section 3, its attention never leaves the first words of the source. The two runs that end at 20 got stuck
+# in the same way, that of fusedmax on the first words and that of oscarmax on the last one. (We looked at the weights
+# in the folders of these runs, which are not committed.) A run of oscarmax with twenty times its penalty (*lam 0.2*) is
+# as far behind.
 #
 # Why? We think that with a `gamma` of 1 many rows become one-hot early in training, which means that all weight is on
 # one word. The Jacobian of a one-hot row is 0 ((A10), `40_sparse_attention`), so no gradient reaches the scores of this
@@ -140,7 +141,7 @@ for (task, corpus, pair), table in tables.items():
 
 # %% tags=["check"]
 if is_ours:
-    for language, (least, most) in {"de": (3, 8), "fr": (3.5, 6)}.items():
+    for language, (least, most) in {"de": (3, 8.5), "fr": (3.5, 6)}.items():
         captions = tables["translation", "multi30k", f"{language} to en"]["bleu"].astype(float)
         behind = captions["softmax"] - captions.drop("softmax")
         flatter = behind.index.str.contains("gamma=4")
@@ -153,8 +154,9 @@ if is_ours:
         assert zeros[flatter].between(0.85, 0.95).all(), "about nine of ten"
     german = results[results["run"].str.contains(r"(?:^|/)(?:softmax|sparsemax|fusedmax|oscarmax)-seed\d+$")]
     german = german.query("split == 'test' and metric == 'bleu'").groupby("model")["value"].apply(list)
-    assert german.map(len).eq(3).all(), "three seeds of each"
+    assert german.drop("oscarmax").map(len).eq(3).all(), "three seeds of each"
     assert [round(bleu) for bleu in german["fusedmax"]] == [34, 20, 32], "one is far behind the others"
+    assert [round(bleu) for bleu in german["oscarmax"]] == [33, 28, 31, 20], "and here, too"
     for name in ("sparsemax", "fusedmax", "oscarmax"):
         apart = statistics.welch_test(german[name], german["softmax"])
         assert (apart.high < -1) == (name == "sparsemax"), "more than the spread of the seeds"
