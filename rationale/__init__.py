@@ -152,8 +152,8 @@ def explain_classifier(
     That words are enough does not mean that the classifier would use them if it read the whole text: a search knows the
     answer in hindsight (section 1 of `notebooks/41_diffmask.py`). A single word, such as "and", is unlike the texts on
     which the classifier was trained, and may be enough by accident. So look at `rest`: where it is high, other words
-    are enough as well. If the classifier gives an answer even without any word, no word
-    is needed for it, and the rationale is empty. A smaller `margin` may ask for some words.
+    are enough as well. If the classifier gives an answer even without any word, no word is needed for it, and the
+    rationale is empty. A smaller `margin` may ask for some words.
     """
     from rationale.runs.explain_classifier import explain_classifier as explain  # imported when it is asked for
 

@@ -8,8 +8,8 @@ probability:
 We look for a small such set by elimination. If the empty set is enough, there is nothing to look for. Otherwise all
 words are in the set at first. Then we leave out the words that matter least, many at a time where this succeeds, until
 none of the remaining ones can be left out alone. So the set is always enough, and it is irreducible, but another one
-may have fewer words. For a text of n words, the classifier answers about
-2 n questions if few words matter, and at worst, where words can only be left out one at a time, about n^2 / 2.
+may have fewer words. For a text of n words, the classifier answers about 2 n questions if few words matter, and at
+worst, where words can only be left out one at a time, about n^2 / 2.
 
 Source: sufficient input subsets (Carter, Mueller, Jain and Gifford 2019), which leave out one word at a time. Like
 erasure, a search has the hindsight of eq. (D2), notebooks/41_diffmask.py.

@@ -143,7 +143,7 @@ class _Asked:
     Parameters
     ----------
     classifier : function
-        From a list of texts to what one of `READERS` reads.
+        From a list of texts to rows of numbers, or of classes with their numbers, see `_rows` and `_named`.
     labels : names of the classes, or None
         None: those that the answers name, those of `classifier` if it is a method of scikit-learn, or numbers from 0.
     batch_size : int >= 1
@@ -272,9 +272,8 @@ def _window(asked: _Asked, texts: list[_Text], margin: float) -> list[Explanatio
 
     def ask(questions: list[tuple[int, Words]]) -> list[float]:
         slack = []
-        for (number, _), row in zip(
-            questions, asked([texts[i].of_words(words) for i, words in questions]), strict=True
-        ):
+        rows = asked([texts[number].of_words(words) for number, words in questions])
+        for (number, _), row in zip(questions, rows, strict=True):
             tries[number] += 1
             label = labels[number]
             same = max(range(len(row)), key=row.__getitem__) == label
@@ -285,12 +284,9 @@ def _window(asked: _Asked, texts: list[_Text], margin: float) -> list[Explanatio
     rests = [set(range(len(one.tokens))) - set(words) for one, words in zip(texts, found, strict=True)]
     alone = asked([one.of_words(words) for one, words in zip(texts, found, strict=True)])
     without = asked([one.of_words(rest) for one, rest in zip(texts, rests, strict=True)])
-    return [
-        _explanation(
-            texts[i], asked.labels or [], whole[i], found[i], alone[i][labels[i]], without[i][labels[i]], tries[i]
-        )
-        for i in range(len(texts))
-    ]
+    numbers = [(alone[i][label], without[i][label], tries[i]) for i, label in enumerate(labels)]
+    names = asked.labels or []
+    return [_explanation(texts[i], names, whole[i], found[i], *numbers[i]) for i in range(len(texts))]
 
 
 def _explanation(
