@@ -414,7 +414,7 @@ figures.show_table(means.set_axis(heads, axis=1).assign(seeds=list(map(len, rows
 times = {name: part["precision"] / part["blind_random_words"] for name, part in rows.items()}
 scored, straight = (times[name] for name in list(kinds)[2:])
 assert scored.max() < 1.4, "with the score function, hardly more often than random words"
-assert straight.min() > 2.5 and times["HardKuma"].min() > 2.5, "with the other two estimators, far more often"
+assert straight.between(2, 3.5).all() and times["HardKuma"].min() > 2.5, "with the other two, far more often"
 attended = rows["attention weights"]["precision"]
 assert attended.min() > max(part["precision"].max() for name, part in rows.items() if name != "attention weights")
 assert welch_test(rows["Bernoulli, score function"]["precision"].tolist(), attended.tolist()).high < -0.1
@@ -423,12 +423,12 @@ assert expected.between(0.3, 0.5).all() and (rows["the same, straight-through"][
 
 # %% [markdown]
 # In the table you see that with the score function, the selected words are hardly more often gold than random words, in
-# each run. With straight-through gradients, they are gold about three times as often. The same is true of HardKuma,
-# whose gradients go through the draw as well. So we conclude that the estimator fails on these long reviews, and not
-# the kind of gate. But you also see that no other row is as precise as the attention weights, and that straight-through
-# gates miss their rate. With this reward for entropy, most of their probabilities stay below one half but near it. So
-# we expect them to select about 40 % of the words in training. At test time we open a gate only above one half, and you
-# get few words.
+# each run. With straight-through gradients, they are gold two to three times as often (two seeds). With HardKuma, whose
+# gradients go through the draw as well, it is about three times (one seed). So we conclude that the estimator fails on
+# these long reviews, and not the kind of gate. But you also see that no other row is as precise as the attention
+# weights, and that straight-through gates miss their rate. With this reward for entropy, most of their probabilities
+# stay below one half but near it. So we expect them to select about 40 % of the words in training. At test time we open
+# a gate only above one half, and you get few words.
 
 # %% [markdown]
 # ### What the committed runs say
