@@ -408,6 +408,7 @@ long_texts = committed.read_results().query("split == 'test' and metric in @name
 rows = {name: long_texts[of_runs(long_texts, pattern)].pivot(index="run", columns="metric", values="value")[names]
         for name, pattern in kinds.items()}
 means = pd.DataFrame({name: part.mean() for name, part in rows.items()}).T
+means.loc["attention weights", "rate_expected"] = float("nan")  # nothing is drawn
 heads = ["gold", "gold, of random words", "selected", "expected to be selected", "accuracy"]
 figures.show_table(means.set_axis(heads, axis=1).assign(seeds=list(map(len, rows.values()))), 3, index="movies, 10 %")
 
