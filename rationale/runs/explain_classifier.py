@@ -23,9 +23,9 @@ Tokeniser = Callable[[str], list[str]]
 WINDOW = 16  # texts that are explained side by side
 SAME = 1e-3  # probabilities of one text may differ by so much when the classifier is asked again
 ABOUT = """Above each text you see the answer of the classifier to the whole text, and its probability in brackets. If
-the classifier reads the highlighted words alone, it gives the same answer. Behind it stand the probability of this
-answer when it reads the highlighted words alone, and when it reads only the other words. If the second number is high,
-too, other words of the text are enough as well."""
+the classifier reads the highlighted words alone, it gives the same answer. You also see two more probabilities of this
+answer: when the classifier reads the highlighted words alone, and when it reads only the other words. If the second of
+them is high, too, other words of the text are enough as well."""
 ACCEPTED = (
     "accepted: a row of probabilities for each text, as of `predict_proba` of scikit-learn or of a pipeline of "
     "transformers with top_k=None"
