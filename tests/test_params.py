@@ -135,6 +135,8 @@ def test_parameters_saved_before_there_was_null_are_read_as_they_were_meant():
     old = {"selection": 1.0, "transitions": 0.0, "multiplier_max": 0.0, "sparsity": 0.0}
     assert modernised(old) == {"selection": None, "transitions": None, "multiplier_max": None, "sparsity": 0.0}
     assert modernised({"selection": 0.3, "transitions": 0.1}) == {"selection": 0.3, "transitions": 0.1}
+    for model, target in (("full_text", None), ("attention", None), ("hardkuma", 0.3), ("a_gate_of_ones_own", 0.3)):
+        assert modernised({"model": model, "selection": 0.3}) == {"model": model, "selection": target}
 
 
 def test_an_empty_parameter_file_changes_nothing(tmp_path):

@@ -129,8 +129,17 @@ RESPELT = {"selection": 1.0, "transitions": 0.0, "multiplier_max": 0.0}  # how n
 
 
 def modernised(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """The parameters of a saved run in today's form, in which "no constraint" is null."""
-    return {name: None if name in RESPELT and value == RESPELT[name] else value for name, value in parameters.items()}
+    """The parameters of a saved run in today's form, in which "no constraint" is null.
+
+    A model without gates has no target. Older versions accepted one, which nothing used.
+    """
+    from rationale.models.extractor import WHOLE_TEXT  # with torch, which the command line can do without
+
+    unused = ("selection", "transitions") if parameters.get("model") in WHOLE_TEXT else ()
+    return {
+        name: None if name in unused or (name in RESPELT and value == RESPELT[name]) else value
+        for name, value in parameters.items()
+    }
 
 
 def _as_yaml_number(text: str) -> str:

@@ -306,6 +306,8 @@ def parameters(**changes) -> SimpleNamespace:
     """The defaults of notebook 12, which are the paper's sizes (for model bernoulli, `BERNOULLI`), with changes."""
     if changes.get("model") == "bernoulli":
         changes = {name: value for _, name, value in read_file(BERNOULLI)} | {"sparsity": 0.01} | changes
+    if changes.get("model") == "full_text":
+        changes |= {"selection": None}
     return notebook_settings(ROOT / "notebooks" / "12_train_sst.py", **changes)
 
 
