@@ -332,7 +332,9 @@ def test_gates_are_compared_at_each_aspect_and_target_at_which_both_were_trained
     claims = verdicts.read_claims()
     (row,) = claims[claims["item"].eq(item) & claims["claim"].str.endswith("at the same rates")].to_dict("records")
     results = committed.read_results().query("corpus in @corpora and split == 'test' and metric == @metric")
-    trials = results["run"].str.contains("dependentfalse|num_train|transitionsnull|predictorzero|epochs30-(?:samples|entropy)")
+    trials = results["run"].str.contains(
+        "dependentfalse|num_train|transitionsnull|predictorzero|epochs30-(?:samples|entropy)"
+    )
     results = results[results["run"].str.startswith("11_") & ~trials]
     kinds = results.assign(kind=results["run"].str.replace(r"-seed\d+$", "-seed*", regex=True))
     trained = kinds.groupby(["corpus", "aspect", "target", "model"])["kind"].unique().unstack("model")
