@@ -9,6 +9,7 @@ import math
 import os
 import time
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, SupportsFloat, TypeVar
@@ -115,6 +116,16 @@ def each(what: str, items: Iterable[Item], total: int | None = None) -> Iterator
     finally:
         if bar is not None:
             bar.close()
+
+
+@contextmanager
+def bars_unless(quiet: bool) -> Iterator[None]:
+    """Within the `with` block there are no bars if `quiet`, or if there were none before."""
+    before = SHOWS_BARS.set(SHOWS_BARS.get() and not quiet)
+    try:
+        yield
+    finally:
+        SHOWS_BARS.reset(before)
 
 
 def read_progress(folder: Path) -> dict[str, Any]:

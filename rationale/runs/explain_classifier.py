@@ -5,7 +5,6 @@ questions   texts of some of their words  ->  the classifier  ->  rows of probab
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextvars import copy_context
 from dataclasses import dataclass
 from itertools import islice
 from numbers import Real
@@ -15,7 +14,7 @@ from rationale.data.characters import token_spans
 from rationale.data.tokenise import TOKENISERS
 from rationale.errors import BadInput, counted, excerpt
 from rationale.explain.enough import Words, eliminate, side_by_side
-from rationale.progress import SHOWS_BARS, each
+from rationale.progress import bars_unless, each
 from rationale.runs.answer import Answer, Answers, named_outputs, passages, to_page, why_no_list, why_no_text
 
 Classifier = Callable[[list[str]], Any]
@@ -104,12 +103,8 @@ def explain_classifier(
             raise BadInput(why)
     asked = _Asked(classifier, labels, batch_size)
     asked.refuse_changing(texts)
-
-    def explained() -> Explanations:
-        SHOWS_BARS.set(SHOWS_BARS.get() and not quiet)
+    with bars_unless(quiet):
         return Explanations(each("texts explained", _explained(asked, texts, float(margin), mask, split), len(texts)))
-
-    return copy_context().run(explained)
 
 
 def _refuse_settings(classifier: Any, labels: Any, margin: Any, mask: Any, batch_size: Any) -> None:
@@ -267,7 +262,7 @@ def _explained(
 def _window(asked: _Asked, texts: list[_Text], margin: float) -> list[Explanation]:
     """The explanations of texts that have words, which are searched side by side."""
     whole = asked([one.text for one in texts])
-    labels = [max(range(len(row)), key=row.__getitem__) for row in whole]
+    labels = list(map(_likeliest, whole))
     tries = [3] * len(texts)  # the whole text, the rationale and the rest
 
     def ask(questions: list[tuple[int, Words]]) -> list[float]:
@@ -276,8 +271,7 @@ def _window(asked: _Asked, texts: list[_Text], margin: float) -> list[Explanatio
         for (number, _), row in zip(questions, rows, strict=True):
             tries[number] += 1
             label = labels[number]
-            same = max(range(len(row)), key=row.__getitem__) == label
-            slack.append(row[label] - whole[number][label] + margin if same else -1.0)
+            slack.append(row[label] - whole[number][label] + margin if _likeliest(row) == label else -1.0)
         return slack
 
     found = side_by_side([eliminate(len(one.tokens)) for one in texts], ask)
@@ -287,6 +281,10 @@ def _window(asked: _Asked, texts: list[_Text], margin: float) -> list[Explanatio
     numbers = [(alone[i][label], without[i][label], tries[i]) for i, label in enumerate(labels)]
     names = asked.labels or []
     return [_explanation(texts[i], names, whole[i], found[i], *numbers[i]) for i in range(len(texts))]
+
+
+def _likeliest(row: list[float]) -> int:
+    return max(range(len(row)), key=row.__getitem__)
 
 
 def _explanation(

@@ -23,7 +23,7 @@ from rationale.digests import changed as changed_files
 from rationale.digests import digest_read, reading
 from rationale.errors import BadInput, excerpt, shown
 from rationale.files import DRAFT, lock_folder, remove_drafts, write_text
-from rationale.progress import SHOWS_BARS
+from rationale.progress import bars_unless
 from rationale.runs.environment import MOST_THREADS, continue_record, describe_environment
 from rationale.runs.folder import NOT_OURS_TO_KEEP, write_digests
 from rationale.runs.intact import read_json
@@ -285,12 +285,9 @@ def _notes_kept(quiet: bool) -> Iterator[list[str]]:
     """
     notes, written = list[str](), io.StringIO()
     shown = OnlyNotes(sys.stdout) if quiet else sys.stdout
-    bars = SHOWS_BARS.set(SHOWS_BARS.get() and not quiet)
-    try:
-        with contextlib.redirect_stdout(_Both(shown, OnlyNotes(written))):  # type: ignore[type-var]
-            yield notes
-    finally:
-        SHOWS_BARS.reset(bars)
+    both = _Both(shown, OnlyNotes(written))
+    with bars_unless(quiet), contextlib.redirect_stdout(both):  # type: ignore[type-var]
+        yield notes
     notes += [line.removeprefix(NOTE) for line in written.getvalue().splitlines()]
 
 
