@@ -31,10 +31,10 @@ from rationale.training.settings import AlignmentSettings
 
 RUNS = [
     {},
-    {"model": "full_text"},
+    {"model": "full_text", "selection": None},
     {"model": "hard_concrete", "predictor": "compact", "rule": "expected", "left": -0.2, "right": 1.3},
     {"predictor": "compact", "rule": "threshold", "hidden_size": 4, "threshold": 0.3},
-    {"model": "attention", "rule": "top_k", "budget": 0.2},
+    {"model": "attention", "selection": None, "rule": "top_k", "budget": 0.2},
     {
         "model": "bernoulli",
         "dependent": True,
