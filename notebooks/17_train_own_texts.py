@@ -559,12 +559,38 @@ if enough and not names_own(p.corpus) and claims.apply_to(p, "17_train_own_texts
     assert of_enough["share of words that are enough"].mean() < 0.5, "few words are enough"
 
 # %% [markdown]
+# You can also ask the opposite question: which words are *needed*? These are words without which the classifier gives
+# another label, so they tell you what would have to go for another answer. A set $S$ of words is needed if, with all
+# other words, some other label is ahead of $y$ by at least the margin:
+#
+# $$\max_{c \ne y} p(c \mid \text{text without } S) \ge p(y \mid \text{text without } S) + \epsilon \tag{E2}$$
+#
+# (Martens and Provost, 2014, call this an *evidence counterfactual*.) The two questions differ when a text says the
+# same thing twice. In "a good film with a great cast", one of *good* and *great* may be enough, and both may be needed.
+
+# %%
+if labels:
+    needed = explain_classifier(pipeline.predict_proba, originals[:50], margin=0.05, words="needed")
+    display(*needed[:3])
+    print(f"Needed words were found in {sum(any(one.z) for one in needed)} of {len(needed)} texts.")
+else:
+    needed = []
+
+# %% [markdown]
+# For the other texts, no needed words were found. The usual reason is that the classifier gives the same label to an
+# empty text, so you can leave out as many words as you like. Behind each text you see the other label, and then the
+# probability that the first label still has without the highlighted words.
+
+# %% tags=["check"]
+assert all(one.otherwise != one.label for one in needed if any(one.z)), "without these words, another label"
+
+# %% [markdown]
 # ## Summary
 #
 # You need only a table of texts and labels. The notes tell you what we read from it, a linear model helps you to choose
 # a rate, and the page of the run shows what the model selected. The baseline and the notes show whether the model has
 # learned the task. We also measured whether its rationales are faithful, so you need not take this for granted. And for
-# a classifier that you have already, a search finds words that are enough for its answers.
+# a classifier that you have already, a search finds words that are enough for its answers, or needed for them.
 #
 # ## Next
 #

@@ -6,7 +6,7 @@ You import each part from its subpackage, as in `from rationale.distributions im
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     from rationale.runs.explain_classifier import Explanations
@@ -102,12 +102,16 @@ def explain_classifier(
     batch_size: int = 64,
     tokeniser: str | Callable[[str], list[str]] = "treebank",
     quiet: bool = False,
+    words: Literal["enough", "needed"] = "enough",
 ) -> "Explanations":
-    """Find, for each text, a few words that are enough for the answer of a classifier of your own.
+    """Find, for each text, a few words that are enough, or needed, for the answer of a classifier of your own.
 
-    The classifier may be anything that gives probabilities for texts. It is only asked, and not trained or changed. If
-    it reads the words that are found and no others, it gives the same label, and the probability of this label drops by
-    at most `margin`. No word of them can be left out without breaking this. Another set of words may be smaller still.
+    The classifier may be anything that gives probabilities for texts. It is only asked, and not trained or changed.
+
+    Words are enough if the classifier, when it reads them and no others, gives the same label, and the probability of
+    this label drops by at most `margin`. No word of those that are found can be left out without breaking this. Words
+    are needed if the classifier, when it reads all others, gives another label. No word of those that are found can be
+    put back alone. In both cases, another set of words may be smaller still.
 
     Parameters
     ----------
@@ -121,7 +125,8 @@ def explain_classifier(
         The names of the K classes. None: those that the answers name, those of `classifier` if it is a method of
         scikit-learn, or the numbers from 0.
     margin : float in [0, 1)
-        How much the probability of the label may drop.
+        Words that are enough: how much the probability of the label may drop. Words that are needed: how far another
+        label has to be ahead of it.
     mask
         What takes the place of each word that is not read, such as `[MASK]` for BERT. "": such words are left out.
     batch_size : int >= 1
@@ -132,14 +137,16 @@ def explain_classifier(
         character a word.
     quiet
         Show no bar.
+    words
+        Which words to look for: those that are "enough", or those that are "needed".
 
     Returns
     -------
     Explanations
         A list with one `Explanation` per text, in their order. It has the label, its probability and the passages
         (`rationale`) of an `Answer`, the probability of the label if the classifier reads only these words (`alone`) or
-        only the others (`rest`), and the number of texts that the classifier has read for it (`tries`). `to_html()`
-        makes a page of the list.
+        only the others (`rest`), the label that it gives to the others (`otherwise`), and the number of texts that the
+        classifier has read for it (`tries`). `to_html()` makes a page of the list.
 
     Raises
     ------
@@ -153,8 +160,10 @@ def explain_classifier(
     answer in hindsight (section 1 of `notebooks/41_diffmask.py`). A single word, such as "and", is unlike the texts on
     which the classifier was trained, and may be enough by accident. So look at `rest`: where it is high, other words
     are enough as well. If the classifier gives an answer even without any word, no word is needed for it, and the
-    rationale is empty. A smaller `margin` may ask for some words.
+    rationale is empty. A smaller `margin` may ask for some words. Needed words are not always found, for instance if
+    the classifier gives this label to an empty text, too. The rationale is empty then as well, and the explanation says
+    so.
     """
     from rationale.runs.explain_classifier import explain_classifier as explain  # imported when it is asked for
 
-    return explain(classifier, texts, labels, margin, mask, batch_size, tokeniser, quiet)
+    return explain(classifier, texts, labels, margin, mask, batch_size, tokeniser, quiet, words)

@@ -1,4 +1,4 @@
-"""Words that are enough for the answer of a classifier of one's own."""
+"""Words that are enough, or needed, for the answer of a classifier of one's own."""
 
 import itertools
 import math
@@ -40,6 +40,15 @@ def smallest(classifier, text, margin):
     )
 
 
+def is_needed(classifier, text, words, margin):
+    """The definition, for positions in a text of joined words: without them, another label leads by the margin."""
+    others = " ".join(word for i, word in enumerate(text.split()) if i not in words)
+    (whole,), (rest,) = classifier([text]), classifier([others])
+    label = int(np.argmax(whole))
+    ahead = max(p for c, p in enumerate(rest) if c != label) - rest[label]
+    return int(np.argmax(rest)) != label and ahead >= margin - 1e-9
+
+
 def random_texts(number, longest, seed):
     chosen = random.Random(seed)
     return [" ".join(chosen.choices(list(WEIGHTS), k=chosen.randint(1, longest))) for _ in range(number)]
@@ -67,6 +76,75 @@ def test_whatever_the_classifier_the_words_are_enough_and_none_of_them_can_be_le
         assert is_enough(tangled, found.text, words, 0.1)
         for i in range(len(words)):
             assert not is_enough(tangled, found.text, words[:i] + words[i + 1 :], 0.1), (found.text, words[i])
+
+
+@pytest.mark.parametrize("margin", [0.0, 0.05, 0.3])
+def test_for_a_linear_classifier_no_smaller_set_of_words_is_needed(margin):
+    missing = 0
+    for found in rationale.explain_classifier(
+        linear, random_texts(60, 9, 1), margin=margin, quiet=True, words="needed"
+    ):
+        positions = range(len(found.tokens))
+        sets = (s for size in positions for s in itertools.combinations(positions, size + 1))
+        smallest_set = next((s for s in sets if is_needed(linear, found.text, s, margin)), ())
+        assert sum(found.z) == len(smallest_set), (found.text, smallest_set)
+        if smallest_set:
+            assert is_needed(linear, found.text, set(np.flatnonzero(found.z)), margin), found.text
+        else:
+            missing += 1
+            assert str(found).endswith(": no words were found without which the answer is another one")
+    assert 0 < missing < 60
+
+
+def test_whatever_the_classifier_the_label_changes_without_the_needed_words_and_none_can_be_put_back():
+    def tangled(texts):  # three labels, in no simple way; an empty text has one that is rare
+        drawn = [random.Random(" ".join(sorted(text.split()))) for text in texts]
+        rows = [
+            [one.random() for _ in range(3)] if text else [0.1, 0.1, 1] for one, text in zip(drawn, texts, strict=True)
+        ]
+        return [[x / sum(row) for x in row] for row in rows]
+
+    found_some = 0
+    for found in rationale.explain_classifier(tangled, random_texts(40, 40, 2), margin=0.1, quiet=True, words="needed"):
+        words = set(np.flatnonzero(found.z))
+        found_some += bool(words)
+        assert not words or (is_needed(tangled, found.text, words, 0.1) and found.otherwise != found.label)
+        assert not any(is_needed(tangled, found.text, words - {i}, 0.1) for i in words if len(words) > 1), found.text
+    assert found_some > 30
+
+
+def test_equal_probabilities_change_no_label_that_comes_first():
+    def even_without(texts):  # the first of equal labels is the answer
+        return [[0.9, 0.1] if "good" in text else [0.5, 0.5] if text else [0.4, 0.6] for text in texts]
+
+    (found,) = rationale.explain_classifier(even_without, ["a good film"], margin=0.0, quiet=True, words="needed")
+    assert kept(found) == ["a", "good", "film"] and found.otherwise == "1"
+
+
+def test_the_questions_for_needed_words_hardly_grow_with_long_texts():
+    counted = []
+    for length in (50, 5000):
+        words = ["film"] * length
+        words[length // 5], words[length // 3] = "bad", "great"
+        (found,) = rationale.explain_classifier(linear, [" ".join(words)], quiet=True, words="needed")
+        assert kept(found) == ["great"]
+        counted.append(found.tries)
+    assert counted[0] <= 2 * 50 + 10 and counted[1] <= 2 * 64 + 40, counted
+
+
+def test_of_two_words_that_are_each_enough_both_are_needed_and_of_two_that_are_needed_one():
+    def either(texts):
+        return [[0.1, 0.9] if {"good", "great"} & set(text.split()) else [0.9, 0.1] for text in texts]
+
+    def both(texts):
+        return [[0.1, 0.9] if {"good", "great"} <= set(text.split()) else [0.9, 0.1] for text in texts]
+
+    text = "a good film and a great cast"
+    (found,) = rationale.explain_classifier(either, [text], labels=["neg", "pos"], quiet=True, words="needed")
+    assert kept(found) == ["good", "great"]
+    assert str(found) == "pos (0.90), neg without these words, 0.10 for pos"
+    (found,) = rationale.explain_classifier(both, [text], quiet=True, words="needed")
+    assert kept(found) in (["good"], ["great"])
 
 
 def test_of_two_words_that_are_each_enough_one_is_found_and_of_two_that_are_needed_both():
@@ -185,6 +263,8 @@ def test_a_list_of_explanations_makes_a_page(tmp_path):
     page = found[:2].to_html("Mine")
     assert "<title>Mine</title>" in page and "&lt;b&gt;" in page and ">good</b></mark>" in page and "no words" in page
     assert "the model predicted from these words" not in page and "from these words alone" in page
+    page = rationale.explain_classifier(linear, ["a good film"], quiet=True, words="needed").to_html()
+    assert "<title>Words that are needed</title>" in page and "No highlighted word can be put back" in page
 
 
 def test_what_cannot_be_explained_is_refused_in_one_line():
@@ -208,6 +288,8 @@ def test_what_cannot_be_explained_is_refused_in_one_line():
         (linear, ["a"], {"margin": math.nan}, "margin: nan; accepted"),
         (linear, ["a"], {"mask": None}, "mask: None; accepted"),
         (linear, ["a"], {"batch_size": 0}, "batch_size: 0; accepted"),
+        (linear, ["a"], {"words": "enoug"}, "words: 'enoug'; accepted: enough or needed"),
+        (linear, ["a"], {"words": ["needed"]}, "words: .*accepted: enough or needed"),
         (linear, ["a"], {"tokeniser": "mine"}, "tokeniser: 'mine'; accepted: one of treebank.*, or a function"),
         (linear, ["a"], {"labels": ["neg", "neg"]}, "labels: .*two or more different names"),
         (linear, ["a"], {"labels": "np"}, "labels: 'np'; accepted: a list"),

@@ -1,6 +1,6 @@
-"""Words that are enough for the answer of a classifier of which we see nothing but its answers.
+"""Words that are enough, or needed, for the answer of a classifier of which we see nothing but its answers.
 
-A set of words is *enough* if the classifier gives the same label to these words alone, with nearly the same
+A set S of words is *enough* if the classifier gives the same label to these words alone, with nearly the same
 probability:
 
     argmax_c p(c | S) = y    and    p(y | S) >= p(y | text) - epsilon,    y = argmax_c p(c | text)
@@ -11,14 +11,23 @@ none of the remaining ones can be left out alone. So the set is always enough, a
 may have fewer words. For a text of n words, the classifier answers about 2 n questions if few words matter, and at
 worst, where words can only be left out one at a time, about n^2 / 2.
 
-Source: sufficient input subsets (Carter, Mueller, Jain and Gifford 2019), which leave out one word at a time. Like
-erasure, a search has the hindsight of eq. (D2), notebooks/41_diffmask.py.
+A set S of words is *needed* if the classifier gives another label to the words outside of it, by some margin:
+
+    max_{c != y} p(c | text without S) >= p(y | text without S) + epsilon
+
+We look for a small such set by adding words, those first whose absence alone does the most harm, until the label is
+another one. Then we put back those that are needless, as above. So no word of the set can be put back alone. There may
+be no such set, as for a classifier that gives the same label to an empty text, and the search may miss one.
+
+Sources: sufficient input subsets (Carter, Mueller, Jain and Gifford 2019), which leave out one word at a time; evidence
+counterfactuals (Martens and Provost 2014), which add words as we do. Like erasure, a search has the hindsight of
+eq. (D2), notebooks/41_diffmask.py.
 """
 
 from collections.abc import Callable, Generator, Sequence
 
 Words = tuple[int, ...]  # the positions of the words of a set, in order
-Search = Generator[list[Words], list[float], Words]  # asks about sets, is sent their slack, and returns the set
+Search = Generator[list[Words], list[float], Words | None]  # asks about sets, is sent their slack, returns a set
 
 MOST_UNITS = 64  # parts of a text from which words are left out at first, see `eliminate`
 
@@ -49,8 +58,47 @@ def eliminate(num_words: int, most_units: int = MOST_UNITS) -> Search:
     (without_words,) = yield [()]
     if without_words >= 0:
         return ()
+    return (yield from _refined(_parts(num_words, most_units)))
+
+
+def accumulate(num_words: int, most_units: int = MOST_UNITS) -> Search:
+    """Search for a small set of words that is needed.
+
+    Parameters
+    ----------
+    num_words : int >= 0
+    most_units : int >= 1
+        The parts of a long text, see `eliminate`.
+
+    Yields
+    ------
+    list of tuples
+        Sets of positions, in [0, num_words), that are left out. What is sent back is the slack of each:
+        max_{c != y} p(c | the other words) - p(y | the other words) - epsilon, or a negative number if the label is
+        still y. A set is needed if its slack is at least 0.
+
+    Returns
+    -------
+    tuple or None
+        A set that is needed and of which no word can be put back; None if none was found.
+    """
+    parts = _parts(num_words, most_units)
+    alone = yield parts
+    worst_first = sorted(range(len(parts)), key=lambda i: -alone[i])
+    together = yield [_joined([parts[i] for i in sorted(worst_first[:k])]) for k in range(1, len(parts) + 1)]
+    number = next((k for k, slack in enumerate(together, start=1) if slack >= 0), None)
+    if number is None:
+        return None
+    return (yield from _refined([parts[i] for i in sorted(worst_first[:number])]))
+
+
+def _parts(num_words: int, most_units: int) -> list[Words]:
     size = max(1, -(-num_words // most_units))
-    units = [tuple(range(start, min(start + size, num_words))) for start in range(0, num_words, size)]
+    return [tuple(range(start, min(start + size, num_words))) for start in range(0, num_words, size)]
+
+
+def _refined(units: list[Words]) -> Generator[list[Words], list[float], Words]:
+    """Leave needless parts out of a set that is enough, or needed, down to single words."""
     units = yield from _without_needless(units)
     while any(len(unit) > 1 for unit in units):
         halves = [half for unit in units for half in (unit[: len(unit) // 2], unit[len(unit) // 2 :]) if half]
@@ -79,7 +127,9 @@ def _joined(units: list[Words], without: set[int] | frozenset[int] = frozenset()
     return tuple(word for i, unit in enumerate(units) if i not in without for word in unit)
 
 
-def side_by_side(searches: Sequence[Search], ask: Callable[[list[tuple[int, Words]]], list[float]]) -> list[Words]:
+def side_by_side(
+    searches: Sequence[Search], ask: Callable[[list[tuple[int, Words]]], list[float]]
+) -> list[Words | None]:
     """What several searches find, if each call of `ask` has the questions of all of them.
 
     Parameters
@@ -88,7 +138,7 @@ def side_by_side(searches: Sequence[Search], ask: Callable[[list[tuple[int, Word
     ask : function
         Given questions (number of the search, set of words), it returns the slack of each.
     """
-    found: list[Words] = [()] * len(searches)
+    found: list[Words | None] = [()] * len(searches)
     answers: dict[int, list[float] | None] = dict.fromkeys(range(len(searches)))
     while answers:
         questions: list[tuple[int, Words]] = []

@@ -1,4 +1,4 @@
-"""Which words are enough for the answer of a classifier of one's own; see `rationale.explain_classifier`.
+"""Which words are enough, or needed, for the answer of a classifier of one's own; see `rationale.explain_classifier`.
 
 questions   texts of some of their words  ->  the classifier  ->  rows of probabilities  ->  `explain.enough`
 """
@@ -13,7 +13,7 @@ from typing import Any
 from rationale.data.characters import token_spans
 from rationale.data.tokenise import TOKENISERS
 from rationale.errors import BadInput, counted, excerpt
-from rationale.explain.enough import Words, eliminate, side_by_side
+from rationale.explain.enough import Words, accumulate, eliminate, side_by_side
 from rationale.progress import bars_unless, each
 from rationale.runs.answer import Answer, Answers, named_outputs, passages, to_page, why_no_list, why_no_text
 
@@ -21,10 +21,17 @@ Classifier = Callable[[list[str]], Any]
 Tokeniser = Callable[[str], list[str]]
 WINDOW = 16  # texts that are explained side by side
 SAME = 1e-3  # probabilities of one text may differ by so much when the classifier is asked again
-ABOUT = """Above each text you see the answer of the classifier to the whole text, and its probability in brackets. If
-the classifier reads the highlighted words alone, it gives the same answer. You also see two more probabilities of this
-answer: when the classifier reads the highlighted words alone, and when it reads only the other words. If the second of
-them is high, too, other words of the text are enough as well."""
+SEARCHES = {"enough": eliminate, "needed": accumulate}
+ABOUT = {
+    "enough": """Above each text you see the answer of the classifier to the whole text, and its probability in
+brackets. If the classifier reads the highlighted words alone, it gives the same answer. You also see two more
+probabilities of this answer: when the classifier reads the highlighted words alone, and when it reads only the other
+words. If the second of them is high, too, other words of the text are enough as well.""",
+    "needed": """Above each text you see the answer of the classifier to the whole text, and its probability in
+brackets. Without the highlighted words, the classifier gives another answer, which stands behind it. You also see the
+probability of the first answer without these words. No highlighted word can be put back alone: with it, the first
+answer would be given again, or the other one would lead by less than the margin.""",
+}
 ACCEPTED = (
     "accepted: a row of probabilities for each text, as of `predict_proba` of scikit-learn or of a pipeline of "
     "transformers with top_k=None"
@@ -37,23 +44,30 @@ FROM_SCORES = (
 
 @dataclass(frozen=True)
 class Explanation(Answer):
-    """The answer of a classifier to a text, and words that are enough for it.
+    """The answer of a classifier to a text, and words that are enough, or needed, for it.
 
     Attributes
     ----------
     rationale : tuple of Span
-        The passages that are enough. (): the classifier gives this answer without any word.
+        The passages that are enough, or needed. (): the classifier gives this answer without any word, or no needed
+        words were found.
     alone : float in [0, 1], or None
         The probability of `label` if the classifier reads only the rationale; None for a text without words.
     rest : float in [0, 1], or None
         The probability of `label` if it reads only the other words.
+    otherwise : str or None
+        The label that it gives if it reads only the other words.
     tries : int
         How many texts the classifier has read for this explanation.
+    words : str
+        What was asked: "enough" or "needed".
     """
 
     alone: float | None = None
     rest: float | None = None
+    otherwise: str | None = None
     tries: int = 0
+    words: str = "enough"
 
     @property
     def sufficiency(self) -> float | None:
@@ -67,9 +81,15 @@ class Explanation(Answer):
 
     def _in_words(self) -> tuple[str, str, str]:
         answer, verdict, label = super()._in_words()
-        if self.alone is not None and not self.rationale:
+        if self.alone is None:
+            return answer, verdict, label
+        if self.words == "needed" and not self.rationale:
+            answer += ": no words were found without which the answer is another one"
+        elif self.words == "needed":
+            answer += f", {self.otherwise} without these words, {self.rest:.2f} for {self.label}"
+        elif not self.rationale:
             answer += f", {self.alone:.2f} without any word: none is needed for this answer"
-        elif self.alone is not None:
+        else:
             answer += f", {self.alone:.2f} from these words alone, {self.rest:.2f} from the others"
         return answer, verdict, label
 
@@ -77,9 +97,10 @@ class Explanation(Answer):
 class Explanations(Answers):
     """Explanations, in the order of the texts; a notebook shows them highlighted."""
 
-    def to_html(self, title: str = "Words that are enough") -> str:
-        """A page that stands alone, with the texts and the words that are enough highlighted."""
-        return to_page(self, title, ABOUT)
+    def to_html(self, title: str | None = None) -> str:
+        """A page that stands alone, with the texts and the words that are enough, or needed, highlighted."""
+        words = self[0].words if self else "enough"
+        return to_page(self, title or f"Words that are {words}", ABOUT[words])
 
 
 def explain_classifier(
@@ -91,9 +112,10 @@ def explain_classifier(
     batch_size: int = 64,
     tokeniser: str | Tokeniser = "treebank",
     quiet: bool = False,
+    words: str = "enough",
 ) -> Explanations:
     """Explain answers; see `rationale.explain_classifier`, whose arguments these are."""
-    _refuse_settings(classifier, labels, margin, mask, batch_size)
+    _refuse_settings(classifier, labels, margin, mask, batch_size, words)
     split = _tokeniser(tokeniser)
     if why := why_no_list(texts):
         raise BadInput(why)
@@ -104,10 +126,12 @@ def explain_classifier(
     asked = _Asked(classifier, labels, batch_size)
     asked.refuse_changing(texts)
     with bars_unless(quiet):
-        return Explanations(each("texts explained", _explained(asked, texts, float(margin), mask, split), len(texts)))
+        return Explanations(
+            each("texts explained", _explained(asked, texts, float(margin), mask, split, words), len(texts))
+        )
 
 
-def _refuse_settings(classifier: Any, labels: Any, margin: Any, mask: Any, batch_size: Any) -> None:
+def _refuse_settings(classifier: Any, labels: Any, margin: Any, mask: Any, batch_size: Any, words: Any) -> None:
     if not callable(classifier):
         advice = ", such as its method predict_proba" if hasattr(classifier, "predict_proba") else ""
         raise BadInput(f"classifier: {excerpt(classifier)} cannot be called; accepted: a function of texts{advice}")
@@ -120,6 +144,8 @@ def _refuse_settings(classifier: Any, labels: Any, margin: Any, mask: Any, batch
         raise BadInput(f"mask: {excerpt(mask)}; accepted: a text, such as [MASK], or an empty one to leave words out")
     if type(batch_size) is not int or batch_size < 1:
         raise BadInput(f"batch_size: {excerpt(batch_size)}; accepted: a whole number from 1")
+    if words not in tuple(SEARCHES):  # a tuple also takes what cannot be hashed
+        raise BadInput(f"words: {excerpt(words)}; accepted: {' or '.join(SEARCHES)}")
 
 
 def _tokeniser(tokeniser: Any) -> Tokeniser:
@@ -248,57 +274,62 @@ class _Text:
 
 
 def _explained(
-    asked: _Asked, texts: Iterable[str], margin: float, mask: str, split: Tokeniser
+    asked: _Asked, texts: Iterable[str], margin: float, mask: str, split: Tokeniser, words: str
 ) -> Iterator[Explanation]:
     """The explanation of each text, a window of texts at a time."""
     texts = iter(texts)
     while window := list(islice(texts, WINDOW)):
         tokens = [list(split(text)) for text in window]
-        read = [_Text(text, words, token_spans(text, words), mask) for text, words in zip(window, tokens, strict=True)]
-        found = iter(_window(asked, [one for one in read if one.tokens], margin))
-        yield from (next(found) if one.tokens else Explanation(one.text) for one in read)
+        read = [_Text(text, its, token_spans(text, its), mask) for text, its in zip(window, tokens, strict=True)]
+        found = iter(_window(asked, [one for one in read if one.tokens], margin, words))
+        yield from (next(found) if one.tokens else Explanation(one.text, words=words) for one in read)
 
 
-def _window(asked: _Asked, texts: list[_Text], margin: float) -> list[Explanation]:
+def _window(asked: _Asked, texts: list[_Text], margin: float, words: str) -> list[Explanation]:
     """The explanations of texts that have words, which are searched side by side."""
     whole = asked([one.text for one in texts])
     labels = list(map(_likeliest, whole))
+    everything = [set(range(len(one.tokens))) for one in texts]
     tries = [3] * len(texts)  # the whole text, the rationale and the rest
 
-    def ask(questions: list[tuple[int, Words]]) -> list[float]:
-        slack = []
-        rows = asked([texts[number].of_words(words) for number, words in questions])
-        for (number, _), row in zip(questions, rows, strict=True):
-            tries[number] += 1
-            label = labels[number]
-            slack.append(row[label] - whole[number][label] + margin if _likeliest(row) == label else -1.0)
-        return slack
+    def slack(row: list[float], number: int) -> float:
+        """How far a row is within the bound of the search, see `explain.enough`; negative outside."""
+        label = labels[number]
+        if words == "enough":
+            return row[label] - whole[number][label] + margin if _likeliest(row) == label else -1.0
+        ahead = max(p for c, p in enumerate(row) if c != label) - row[label] - margin
+        return ahead if _likeliest(row) != label else min(ahead, -math.ulp(0.0))  # of equals, the first is the label
 
-    found = side_by_side([eliminate(len(one.tokens)) for one in texts], ask)
-    rests = [set(range(len(one.tokens))) - set(words) for one, words in zip(texts, found, strict=True)]
-    alone = asked([one.of_words(words) for one, words in zip(texts, found, strict=True)])
+    def ask(questions: list[tuple[int, Words]]) -> list[float]:
+        for number, _ in questions:
+            tries[number] += 1
+        read = [set(of) if words == "enough" else everything[number] - set(of) for number, of in questions]
+        rows = asked([texts[number].of_words(kept) for (number, _), kept in zip(questions, read, strict=True)])
+        return [slack(row, number) for (number, _), row in zip(questions, rows, strict=True)]
+
+    found = [set(kept or ()) for kept in side_by_side([SEARCHES[words](len(one.tokens)) for one in texts], ask)]
+    alone = asked([one.of_words(kept) for one, kept in zip(texts, found, strict=True)])
+    rests = [every - kept for every, kept in zip(everything, found, strict=True)]
     without = asked([one.of_words(rest) for one, rest in zip(texts, rests, strict=True)])
-    numbers = [(alone[i][label], without[i][label], tries[i]) for i, label in enumerate(labels)]
     names = asked.labels or []
-    return [_explanation(texts[i], names, whole[i], found[i], *numbers[i]) for i in range(len(texts))]
+    explanations = []
+    for i, one in enumerate(texts):
+        z = tuple(float(j in found[i]) for j in range(len(one.tokens)))
+        explanation = Explanation(
+            one.text,
+            **named_outputs(whole[i], names, gives_classes=True),
+            rationale=passages(one.text, one.tokens, z),
+            tokens=tuple(one.tokens),
+            z=z,
+            alone=alone[i][labels[i]],
+            rest=without[i][labels[i]],
+            otherwise=names[_likeliest(without[i])],
+            tries=tries[i],
+            words=words,
+        )
+        explanations.append(explanation)
+    return explanations
 
 
 def _likeliest(row: list[float]) -> int:
     return max(range(len(row)), key=row.__getitem__)
-
-
-def _explanation(
-    one: _Text, names: list[str], row: list[float], words: Words, alone: float, rest: float, tries: int
-) -> Explanation:
-    kept = set(words)
-    z = tuple(float(i in kept) for i in range(len(one.tokens)))
-    return Explanation(
-        one.text,
-        **named_outputs(row, names, gives_classes=True),
-        rationale=passages(one.text, one.tokens, z),
-        tokens=tuple(one.tokens),
-        z=z,
-        alone=alone,
-        rest=rest,
-        tries=tries,
-    )
