@@ -310,8 +310,14 @@ def test_a_page_says_how_it_was_executed(tmp_path: Path) -> None:
     (folder / "params.yaml").write_text("num_samples: 7\n")
     note = how(notebook, folder)
     assert "`num_samples: 7`" in note and "numbers mean nothing" in note and "5.0 s on abacus" in note
-    (folder / "params.yaml").write_text("{}")
+    (folder / "params.yaml").write_text("{}\n")
     assert "its defaults" in how(notebook, folder)
+    (folder / "environment.txt").write_text("started: 2026-01-02 03:04\na line without a name\n")
+    assert "of 2026-01-02, unknown s on unknown" in how(notebook, folder)
+    for name in ("environment.txt", "params.yaml"):
+        (folder / name).unlink()
+        with pytest.raises(BadInput, match=f"{name}"):
+            how(notebook, folder)
 
 
 def test_a_page_without_a_run_of_ones_own_shows_a_short_run_that_has_learned_something(monkeypatch, tmp_path) -> None:
@@ -368,6 +374,7 @@ def test_with_names_only_these_notebooks_are_executed(monkeypatch, capsys, tmp_p
     run, built, done = tmp_path / "outputs" / "01_choosing" / "book", {}, []
     run.mkdir(parents=True)
     nbformat.write(FIRST, run / "run.ipynb")
+    (run / "params.yaml").write_text("{}\n")
     monkeypatch.setattr(book, "root", lambda: tmp_path)
     monkeypatch.setattr(book, "how", lambda notebook, folder: "")
     monkeypatch.setattr(book, "executed", lambda notebook, outputs: done.append(notebook.stem) or run)
@@ -376,13 +383,14 @@ def test_with_names_only_these_notebooks_are_executed(monkeypatch, capsys, tmp_p
     assert book.main(["10_first_rationale"]) == 0 and done == ["10_first_rationale"]
     assert built["01_choosing"][0].cells[0].source == FIRST.cells[0].source, "an older run is shown as it is"
     assert "12_train_sst" in built and "12_train_sst" in capsys.readouterr().out, "what has no run is named"
-    assert book.main(["10_first"]) == 2 and "accepted are 00_read_me_first" in capsys.readouterr().err
+    assert book.main(["10_first"]) == 2 and "accepted: 00_read_me_first" in capsys.readouterr().err
 
 
 def test_the_newest_run_that_shows_a_notebook_as_it_is_now_is_taken(tmp_path: Path) -> None:
     notebook = root() / "notebooks" / "13_train_nli.py"
     own = {"own": {"corpus": "folder/texts.csv"}, "good": {"corpus": "nli_small"}}
-    for age, name in enumerate(("good", "outdated", "own", "smoke", "going.partial")):  # later is newer
+    names = ("good", "outdated", "own", "smoke", "torn", "nobody knows", "going.partial")
+    for age, name in enumerate(names):  # later is newer
         folder = tmp_path / notebook.stem / name
         folder.mkdir(parents=True)
         cells = jupytext.read(notebook)
@@ -391,6 +399,10 @@ def test_the_newest_run_that_shows_a_notebook_as_it_is_now_is_taken(tmp_path: Pa
             cells.cells[0].source += " of yesterday"
         nbformat.write(cells, folder / "run.ipynb")
         (folder / "params.yaml").write_text(yaml.safe_dump(own.get(name, {})))
+        if name == "torn":
+            (folder / "run.ipynb").write_text((folder / "run.ipynb").read_text()[:99])
+        if name == "nobody knows":  # whether it shows texts of one's own
+            (folder / "params.yaml").unlink()
         os.utime(folder / "run.ipynb", (1e9 + age, 1e9 + age))
     assert executed(notebook, tmp_path).name == "good", "others may read the book, so it shows no texts of one's own"
 
@@ -407,7 +419,7 @@ def test_a_run_that_reads_a_run_on_texts_of_ones_own_is_not_shown_either(tmp_pat
         folder = recorded(f"several{len(list(tmp_path.iterdir()))}", runs=names, runs_dir=str(tmp_path))
         assert reads_own_texts(folder) == is_own, names
     assert reads_own_texts(recorded("one", run="own", runs_dir=str(tmp_path)))
-    assert not reads_own_texts(tmp_path / "nothing is known of it")
+    assert reads_own_texts(tmp_path / "nothing is known of it")
 
 
 def test_a_run_that_may_show_texts_of_ones_own_is_not_shown(tmp_path: Path) -> None:
@@ -449,6 +461,24 @@ def test_two_books_at_once_execute_a_notebook_once(monkeypatch, tmp_path: Path) 
     with ThreadPoolExecutor(2) as pool:
         folders = list(pool.map(lambda _: executed(notebook, tmp_path), range(2)))
     assert len(executed_by) == 1 and folders[0] == folders[1]
+
+
+def test_two_books_at_once_are_written_one_after_the_other(monkeypatch, tmp_path: Path) -> None:
+    at_work, most = [], []
+
+    def build(*_) -> list[str]:
+        at_work.append(1)
+        most.append(len(at_work))
+        time.sleep(0.3)
+        at_work.pop()
+        return []
+
+    monkeypatch.setattr(book, "root", lambda: tmp_path)
+    monkeypatch.setattr(book, "build", build)
+    (tmp_path / "README.md").write_text("# No notebooks\n")
+    with ThreadPoolExecutor(2) as pool:
+        assert [*pool.map(book.main.__wrapped__, [[], []])] == [0, 0]
+    assert most == [1, 1], "MkDocs empties the folder of the site"
 
 
 PHONE = """

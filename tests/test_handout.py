@@ -212,11 +212,17 @@ def test_both_editions_are_written_as_notebooks_and_as_pages(tmp_path: Path, mon
     finished = tmp_path / "outputs" / "04_explore_shapes" / "book"
     finished.mkdir(parents=True)
     nbformat.write(run, finished / "run.ipynb")
+    (finished / "params.yaml").write_text("{}\n")
     other = tmp_path / "outputs" / "04_explore_shapes" / "selection0.4"
     other.mkdir()
     nbformat.write(jupytext.read(root() / "notebooks" / "04_explore_shapes.py"), other / "run.ipynb")
+    (other / "params.yaml").write_text("selection: 0.4\n")
+    torn = tmp_path / "outputs" / "40_sparse_attention" / "book"
+    torn.mkdir(parents=True)
+    (torn / "run.ipynb").write_text("{ cut sho")
+    (torn / "params.yaml").write_text("{}\n")
     _, runs, without, _ = write_handouts(tmp_path / "out", tmp_path / "outputs")
-    assert without == ["40_sparse_attention"], "it has no run"
+    assert without == ["40_sparse_attention"], "its run is damaged"
     assert runs == [finished], "a run with other settings is newer, but the text of the notebook is not about it"
     every_tag = {"plain", "figure", "prediction", "check", "solution"}
     for edition, outputs in (("teacher", every_tag), ("student", {"figure"})):
@@ -263,8 +269,9 @@ def test_a_notebook_in_which_a_student_has_written_is_kept_when_it_is_made_again
         assert name in names and f"student/{name}" in said
         assert nbformat.read(student.with_name(name), 4).cells[1].source == answer
         assert nbformat.read(student, 4).cells[1].source == "x = ...  # a number"
-    student.write_text("{ cut sho")
-    assert "01_small.edited-3.ipynb" in make()[0]
+    for number, content in ((3, "{ cut sho"), (4, "{}")):
+        student.write_text(content)
+        assert f"01_small.edited-{number}.ipynb" in make()[0]
 
 
 def lab_manager(folder: Path):

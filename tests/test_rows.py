@@ -66,6 +66,17 @@ def test_runs_that_are_no_sweep_or_read_other_texts_are_refused(sweep, tmp_path)
         rows.rate_rows([*sweep[1:], one_rate(tmp_path, 0.9, [["another", "text"]])])
 
 
+def test_runs_that_have_no_rate_or_no_model_are_refused_in_one_line(tmp_path, sweep, capsys):
+    probes = tmp_path / "14_train_probes" / "default"
+    probes.mkdir(parents=True)
+    (probes / "params.yaml").write_text("methods: [masks]\ncorpus: toy\n")
+    (probes / "model.safetensors").touch()
+    assert rows.main(["rates", str(sweep[0]), str(probes)]) == 2
+    assert "differ in nothing but their rate" in capsys.readouterr().err
+    assert rows.main(["rates", str(sweep[0]), str(tmp_path / "gone")]) == 2
+    assert "gone: no saved model" in capsys.readouterr().err
+
+
 def test_the_command_writes_a_file_that_the_explorer_shows(sweep, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(rows, "reference_folder", lambda: tmp_path)
     assert rows.main(["rates", *map(str, sweep)]) == 0 and RATES_FILE in capsys.readouterr().out

@@ -90,6 +90,15 @@ NOTEBOOK = new_notebook(cells=[
 ])  # fmt: skip
 
 
+def test_a_line_of_a_code_block_is_no_heading() -> None:
+    block = "## 1. First\n\n```\n## no heading\n```\n\nMore."
+    before, figure = (new_code_cell("draw()", metadata={"tags": ["figure"]}) for _ in range(2))
+    notebook = new_notebook(cells=[before, new_markdown_cell(block), figure])
+    assert find_picture(notebook, Place(notebook="x", section="First")) is figure
+    with pytest.raises(BadInput, match="it has First$"):
+        find_picture(notebook, Place(notebook="x", section="no heading"))
+
+
 def test_a_picture_is_found_by_its_section_and_number() -> None:
     first, second, third, none = (
         picture_html(find_picture(NOTEBOOK, Place(notebook="x", section=section, number=number)), "a title")
@@ -151,6 +160,7 @@ def test_a_deck_and_an_index_are_written_and_a_slide_without_its_picture_is_name
     written.slides[2].figure.number = 3
     source.write_text(written.model_dump_json())
     none, [message] = write_decks(tmp_path / "out", lambda name: NOTEBOOK)
+    assert not (tmp_path / "out" / "meeting_1.html").exists(), "an old deck would be taken for the new one"
     assert not none and "meeting_1.yaml: slide 'A *title* & $z$'" in message
     assert "x, section 'Second', picture 3, is not in its run" in message
 

@@ -8,13 +8,17 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from types import SimpleNamespace
 
 import jupytext
 import pytest
 
+from rationale.errors import BadInput
 from rationale.runs import root
 from tests.playground import require_installed
-from tools.audit import report
+from tools import small_transformer
+from tools.audit import look_up, report
+from tools.notebooks import read_notebook
 
 SILENT = {"name": "torch", "skip_reason": "Dependency not found"}
 SAFE = {"name": "numpy", "version": "2.0", "vulns": []}
@@ -27,7 +31,7 @@ FLAWED = {"name": "pillow", "version": "9.0", "vulns": [{"id": "CVE-1", "fix_ver
         ([], 3, "no advisory source can be reached from here: nothing has been audited"),
         ([SILENT, SILENT], 3, "no advisory source can be reached from here: nothing has been audited"),
         ([SAFE, SILENT], 3, "1 of 2 packages were looked up, 0 vulnerabilities are known"),
-        ([SAFE, FLAWED], 1, "2 of 2 packages were looked up, 1 vulnerabilities are known"),
+        ([SAFE, FLAWED], 1, "2 of 2 packages were looked up, 1 vulnerability is known"),
         ([SAFE], 0, "1 of 1 packages were looked up, 0 vulnerabilities are known"),
     ],
 )
@@ -35,6 +39,44 @@ def test_an_audit_never_calls_a_package_safe_that_nobody_looked_up(packages, cod
     found, lines = report(packages)
     assert (found, lines[-1]) == (code, last)
     assert ("pillow 9.0: CVE-1, mended in 9.1" in lines) == (FLAWED in packages)
+
+
+@pytest.mark.parametrize("answer", ["", "no JSON", "[]", "null", "{}"])
+def test_an_advisory_source_that_answers_nothing_useful_is_silent(answer, monkeypatch):
+    monkeypatch.setattr(subprocess, "run", lambda *_, **__: SimpleNamespace(stdout=answer))
+    assert look_up("pypi") == []
+
+
+def test_every_tool_is_a_command_whose_bad_input_is_one_line():
+    files = [file for file in sorted((root() / "tools").rglob("*.py")) if "\ndef main(" in file.read_text()]
+    assert len(files) > 10
+    lacking = [file.name for file in files if "@command\ndef main(" not in file.read_text()]
+    assert not lacking, "their mistakes end in a traceback"
+
+
+@pytest.mark.parametrize("content", ["", "{", "{}", "[]", '{"cells": [], "nbformat": 4}', "\xff"])
+def test_a_file_that_holds_no_notebook_is_refused_in_one_line(content, tmp_path):
+    (tmp_path / "run.ipynb").write_text(content, "latin-1")
+    with pytest.raises(BadInput, match="run.ipynb: damaged, it holds no notebook"):
+        read_notebook(tmp_path / "run.ipynb")
+
+
+def test_gates_that_may_collapse_are_measured_again_without_losing_rows(tmp_path, monkeypatch):
+    """A measurement that is stopped after its first model has replaced the row of this model, and no other."""
+
+    def first(folder, model, start, seed):
+        if (model, seed) != ("full_text", 1):
+            raise KeyboardInterrupt
+        return {"model": model, "start": start, "seed": seed, "test_accuracy": 0.5, "torch": "new"}
+
+    file = tmp_path / small_transformer.TRANSFORMER_START
+    lines = ["model,start,seed,test_accuracy,torch"]
+    lines += [f"{kind},{seed},0.75,old" for seed in (1, 2) for kind in ("full_text,none", "hardkuma,none")]
+    file.write_text("\n".join(lines) + "\n")
+    monkeypatch.setattr(small_transformer, "reference_folder", lambda: tmp_path)
+    monkeypatch.setattr(small_transformer, "train_one", first)
+    assert small_transformer.main([]) == 130
+    assert file.read_text().splitlines() == [lines[0], "full_text,none,1,0.5,new", *lines[2:]]
 
 
 @contextlib.contextmanager

@@ -25,7 +25,7 @@ def look_up(source: str) -> list[dict[str, Any]]:
     answer = subprocess.run(asked, capture_output=True, text=True)
     try:
         return json.loads(answer.stdout)["dependencies"]
-    except (json.JSONDecodeError, KeyError):
+    except (json.JSONDecodeError, KeyError, TypeError):
         return []
 
 
@@ -39,7 +39,8 @@ def report(packages: list[dict[str, Any]]) -> tuple[int, list[str]]:
         for flaw in package["vulns"]:
             mended = ", ".join(flaw["fix_versions"]) or "no version yet"
             lines.append(f"{package['name']} {package['version']}: {flaw['id']}, mended in {mended}")
-    lines.append(f"{len(known)} of {len(packages)} packages were looked up, {len(lines)} vulnerabilities are known")
+    flaws = "1 vulnerability is known" if len(lines) == 1 else f"{len(lines)} vulnerabilities are known"
+    lines.append(f"{len(known)} of {len(packages)} packages were looked up, {flaws}")
     return (1 if len(lines) > 1 else 3 if len(known) < len(packages) else 0), lines
 
 

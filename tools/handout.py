@@ -33,6 +33,7 @@ from rationale.runs.page import lab_page
 from rationale.runs.workspace import root
 from tools import command_line
 from tools.book.__main__ import SMALL, finished_runs, shows
+from tools.notebooks import read_notebook
 
 USUAL = ("default", "demo", SMALL)  # names of runs with the settings that the text of a notebook is about
 DIGEST = "rationale_digest"  # in the metadata of an edition: by it we see whether somebody has written in it
@@ -47,7 +48,7 @@ def shown_run(path: Path, outputs: Path) -> Path | None:
 
 def executed(run: Path) -> NotebookNode:
     """A notebook with the outputs of a run."""
-    notebook = nbformat.read(run / "run.ipynb", 4)
+    notebook = read_notebook(run / "run.ipynb")
     notebook.cells = [cell for cell in notebook.cells if "injected-parameters" not in cell.metadata.get("tags", [])]
     return notebook
 
@@ -108,10 +109,10 @@ def keep_edited(target: Path, new: NotebookNode) -> Path | None:
     if not target.exists():
         return None
     try:
-        old = nbformat.read(target, 4)
+        old = read_notebook(target)
         if digest(old) in (old.metadata.get(DIGEST), digest(new)):
             return None
-    except (ValueError, KeyError, AttributeError):  # it is no notebook: somebody else's file, or one that was cut short
+    except BadInput:  # it is no notebook: somebody else's file, or one that was cut short
         pass
     return target.rename(target.parent / edited_name(target.parent, Path(target.name)))
 

@@ -38,8 +38,10 @@ def rate_rows(runs: Sequence[Path]) -> dict[str, Any]:
     Raises
     ------
     BadInput
-        If the runs are not those of one sweep, or differ in their dev texts.
+        If a folder has no saved model, or if the runs are not those of one sweep or differ in their dev texts.
     """
+    if unsaved := [run for run in runs if not (run / "model.safetensors").is_file()]:
+        raise BadInput(f"{unsaved[0]}: no saved model; folders of finished runs are accepted")
     groups = group_sweeps(runs)
     if len(groups) != 1 or len(next(iter(groups.values()))) != len(runs):
         raise BadInput(f"{', '.join(map(str, runs))}: runs are accepted that differ in nothing but their rate")

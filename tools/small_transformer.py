@@ -13,17 +13,16 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import torch
 
 from rationale.data.own import read_own
 from rationale.data.read import write_as_table
-from rationale.errors import command
-from rationale.files import write_text
+from rationale.errors import command, optional
 from rationale.runs.committed import TRANSFORMER_START, reference_folder
 from rationale.training.extraction import train_extractor
 from rationale.training.settings import OwnTextSettings
 from tools import command_line
+from tools.csv_rows import replace_rows
 
 NUM_TEXTS, SEEDS, EPOCHS, SIZE = 750, (1, 2), 10, 64
 COLUMNS = ("accuracy", "rate_expected", "rate_selected")  # of the history of dev
@@ -32,8 +31,7 @@ SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 
 def random_bert(folder: Path, words: list[str], seed: int) -> Path:
     """A folder with a BERT of two layers and random weights, whose pieces are these words."""
-    import transformers
-
+    transformers = optional("transformers", "a BERT", "pretrained")
     vocabulary = {piece: i for i, piece in enumerate([*SPECIAL, *words])}
     tokenizer = transformers.BertTokenizerFast(vocab=vocabulary)
     tokenizer.model_max_length = 128
@@ -72,15 +70,14 @@ def main(arguments: list[str] | None = None) -> int:
     """Write the file, a row at a time, and print where it is."""
     command_line("small_transformer", __doc__).parse_args(arguments)
     torch.set_num_threads(1)
-    rows = []
+    path = reference_folder() / TRANSFORMER_START
     kinds = [("full_text", "none"), ("hardkuma", "none"), ("hardkuma", "target")]
     for seed, (model, start) in itertools.product(SEEDS, kinds):
         with tempfile.TemporaryDirectory() as folder:
-            rows.append(train_one(Path(folder), model, start, seed))
-        print({name: value for name, value in rows[-1].items() if name != "torch"}, flush=True)
-        table = pd.DataFrame(rows)
-        write_text(reference_folder() / TRANSFORMER_START, table.to_csv(index=False))
-    print(reference_folder() / TRANSFORMER_START)
+            row = train_one(Path(folder), model, start, seed)
+        print({name: value for name, value in row.items() if name != "torch"}, flush=True)
+        replace_rows(path, [row], ["model", "start", "seed"], ["seed", "model", "start"])
+    print(path)
     return 0
 
 

@@ -21,6 +21,7 @@ import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from rationale.errors import command, shown
 from rationale.files import write_text
 from rationale.runs.committed import reference_folder
 from rationale.runs.needed import time_in_words
@@ -290,11 +291,13 @@ def speed_tables() -> str:
     return "\n\n".join(filter(None, [*parts, compiled_table(), gpu_table()]))
 
 
+@command
 def main(arguments: list[str] | None = None) -> int:
-    """Rewrite the section of RESULTS.md."""
+    """Rewrite the section of RESULTS.md and print where it is."""
     command_line("speed", __doc__).parse_args(arguments)
     page = root() / "RESULTS.md"
     write_text(page, rewritten(page.read_text(encoding="utf-8"), {"bench": speed_tables()}))
+    print(shown(page))
     return 0
 
 

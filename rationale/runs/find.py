@@ -63,9 +63,9 @@ def group_sweeps(runs: Sequence[Path]) -> dict[str, list[Path]]:
     members, whole, settings = defaultdict(list), defaultdict(list), {}
     for run in (run for run in runs if (run / "model.safetensors").is_file()):
         p = saved.read_parameters(run)
-        if p["model"] == "full_text":
+        if p.get("model") == "full_text":
             whole[_alike(run, p)].append(run)
-        elif p["model"] in GATES:
+        elif p.get("model") in GATES:
             key = p["model"], _alike(run, p), _alike(run, p | {"model": "full_text"})
             members[key].append(run)
             settings[key] = _effective(run, p)

@@ -7,7 +7,6 @@ README's reading order -> executed notebooks -> Markdown -> MkDocs with its Mate
 A notebook is executed only if no finished run shows its current text; the pages are built from the runs.
 """
 
-import argparse
 import hashlib
 import html
 import json
@@ -31,15 +30,18 @@ import yaml
 
 from rationale.data import data_folder
 from rationale.data.corpora import names_own
-from rationale.errors import BadInput, command
+from rationale.errors import BadInput, command, require_known
 from rationale.files import lock_folder, write_text
 from rationale.runs import RunFailed, notebook_path, root, run
 from rationale.runs.cells import defaults, reads_committed
 from rationale.runs.committed import FIGURES
-from rationale.runs.record import recorded_params
+from rationale.runs.intact import read_yaml
+from rationale.runs.origin import read_environment
+from rationale.runs.parameters import modernised
 from rationale.runs.themes import narrow_style, variables
 from rationale.runs.workspace import TRIALS
 from rationale.runs.yaml_files import as_override
+from tools import command_line
 from tools.book.cells import label_cells
 from tools.book.choose import choose_page
 from tools.book.drawings import draw_in_pages
@@ -58,6 +60,7 @@ from tools.book.pages import (
 )
 from tools.book.papers import paper_files, paper_page
 from tools.book.questions import as_markdown, questions_file, read_questions
+from tools.notebooks import read_notebook
 from tools.smoke import needed_first, smoke
 
 SMALL = "book"  # name of the runs made here, one of TRIALS
@@ -125,7 +128,7 @@ def newest_run(notebook: Path, outputs: Path) -> Path | None:
 
 
 def finished_runs(notebook: Path, outputs: Path) -> list[Path]:
-    """The folders of the finished runs of a notebook, the newest first, without those that `reads_own_texts` tells."""
+    """The folders of the finished runs of a notebook, the newest first, but none that `reads_own_texts`."""
     runs = [path for path in (outputs / notebook.stem).glob("*/run.ipynb") if path.parent.suffix != ".partial"]
     runs = sorted(runs, key=lambda path: path.stat().st_mtime, reverse=True)
     return [path.parent for path in runs if not reads_own_texts(path.parent)]
@@ -134,15 +137,17 @@ def finished_runs(notebook: Path, outputs: Path) -> list[Path]:
 def reads_own_texts(folder: Path) -> bool:
     """Whether a run shows texts of one's own, or may have read them. Nobody else may be meant to see them.
 
-    It may have if it was allowed to offer all runs (`own_texts`), or if nothing is known of a run that it has read,
-    such as one that has been deleted since.
+    It may have if it was allowed to offer all runs (`own_texts`), or if its parameters, or those of a run that it has
+    read, are not known, because they are damaged or have been deleted since.
     """
-    p = recorded_params(folder)
+    try:
+        p = modernised(read_yaml(folder / "params.yaml"))
+    except BadInput:
+        return True
     if names_own(str(p.get("corpus") or "")) or p.get("own_texts"):
         return True
     names = [*p.get("runs", []), *([p["run"]] if "run" in p else [])]
-    read = [root() / p.get("runs_dir", "") / str(name) for name in names]
-    return any(not recorded_params(run) or reads_own_texts(run) for run in read)
+    return any(reads_own_texts(root() / p.get("runs_dir", "") / str(name)) for name in names)
 
 
 def shown_before(notebook: Path, outputs: Path) -> Path:
@@ -160,10 +165,15 @@ def shown_before(notebook: Path, outputs: Path) -> Path:
 
 
 def shows(folder: Path, notebook: Path) -> bool:
-    """Whether the finished run in a folder has the current cells of the notebook, text cells included."""
-    return (folder / "run.ipynb").exists() and (
-        source_cells(nbformat.read(folder / "run.ipynb", 4)) == source_cells(jupytext.read(notebook))
-    )
+    """Whether the finished run in a folder has the current cells of the notebook, text cells included.
+
+    A run without a notebook, or with a damaged one, has not.
+    """
+    try:
+        executed_cells = source_cells(read_notebook(folder / "run.ipynb"))
+    except (BadInput, FileNotFoundError):
+        return False
+    return executed_cells == source_cells(jupytext.read(notebook))
 
 
 def source_cells(notebook) -> list[str]:
@@ -194,7 +204,7 @@ def _locked(folder: Path) -> Iterator[None]:
             break
         except BlockingIOError:
             if not announced:
-                print(f"waiting for the process that executes {folder.name}", flush=True)
+                print(f"waiting for the process that works on {folder.name}", flush=True)
             announced = True
             time.sleep(0.2)
     try:
@@ -206,18 +216,18 @@ def _locked(folder: Path) -> Iterator[None]:
 
 def how(notebook: Path, folder: Path) -> str:
     """The box below the title, with the parameters of the run, its date and its duration."""
-    params = yaml.safe_load((folder / "params.yaml").read_text("utf-8"))
+    params, about = read_yaml(folder / "params.yaml"), read_environment(folder)
     start = defaults(notebook)
     given = {key: str(value).replace("`", "'") for key, value in params.items() if value != start.get(key)}
     changed = ", ".join(f"`{key}: {value}`" for key, value in given.items())
-    about = dict(line.split(": ", 1) for line in (folder / "environment.txt").read_text("utf-8").splitlines())
     short = folder.name == SMALL and notebook.stem in short_parameters()
     small = folder.name == SMALL and changed and not short
     kind, heading = ("warning", "A small run") if small else ("info", "How this page was made")
     text = f"Executed with {changed}; other parameters at their defaults." if changed else "Executed with its defaults."
     text += " It shows that the notebook works: **its numbers mean nothing**." if small else ""
     text += " This run is short, so longer ones reach better numbers." if short else ""
-    text += f" Run `{folder.name}` of {about['started'][:10]}, {about['seconds']} s on {about['cpu']}."
+    started, seconds, cpu = (about.get(name, "unknown") for name in ("started", "seconds", "cpu"))
+    text += f" Run `{folder.name}` of {started[:10]}, {seconds} s on {cpu}."
     return f'!!! {kind} "{heading}"\n    {text}'
 
 
@@ -359,9 +369,7 @@ def main(arguments: list[str] | None = None) -> int:
 
     A notebook whose data are missing is shown without outputs and named in the last line; that is no failure.
     """
-    form = argparse.ArgumentParser(
-        "python -m tools.book", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    form = command_line("book", __doc__)
     form.add_argument("names", nargs="*", metavar="NOTEBOOK", help="the notebooks to execute; none: all")
     form.add_argument("--times", action="store_true", help=f"write what each takes into outputs/reference/{TIMES}")
     given = form.parse_args(arguments)
@@ -369,14 +377,13 @@ def main(arguments: list[str] | None = None) -> int:
     outputs, notebooks, wrong, left_out = root() / "outputs", {}, [], []
     readme = (root() / "README.md").read_text("utf-8")
     order = reading_order(readme)
-    if unknown := [name for name in chosen if name not in order]:
-        print(f"error: {unknown[0]}: accepted are {', '.join(order)}", file=sys.stderr)
-        return 2
+    for name in chosen:
+        require_known("NOTEBOOK", name, order)
     for name in order:
         notebook, began, spent = notebook_path(name), time.time(), core_seconds()
         try:
             folder = shown_before(notebook, outputs) if chosen and name not in chosen else executed(notebook, outputs)
-            notebooks[name] = nbformat.read(folder / "run.ipynb", 4), how(notebook, folder)
+            notebooks[name] = read_notebook(folder / "run.ipynb"), how(notebook, folder)
             if given.times and (folder / "run.ipynb").stat().st_mtime > began and shown_whole(notebook):
                 keep_time(name, core_seconds() - spent)
         except BadInput as error:  # such as data that are not here
@@ -387,8 +394,10 @@ def main(arguments: list[str] | None = None) -> int:
             wrong.append(f"{name}: {error}")
             note = f'!!! failure "Not executed"\n    {html.escape(str(error).splitlines()[-1])}'
             notebooks[name] = jupytext.read(notebook), note
-    began, site = time.time(), outputs / "book"
-    wrong += build(notebooks, readme, site)
+    site = outputs / "book"
+    with _locked(site):  # MkDocs empties the folder, so two books at once would tear each other's pages
+        began = time.time()
+        wrong += build(notebooks, readme, site)
     print(*wrong, sep="\n", end="\n" if wrong else "", file=sys.stderr)
     text = f"the book: {site / 'index.html'}, written in {time.time() - began:.0f} s"
     print(f"{text}; not executed: {', '.join(left_out)} (see above)" if left_out else text)

@@ -18,7 +18,6 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Annotated
 
-import nbformat
 import yaml
 from nbformat import NotebookNode
 from pydantic import BaseModel, ConfigDict, Field
@@ -31,8 +30,10 @@ from rationale.runs.exercises import is_tagged
 from rationale.runs.page import markdown_to_html
 from tools import command_line
 from tools.book.__main__ import TIMES, executed, finished_runs, shows
+from tools.notebooks import read_notebook
 
 HERE = Path(__file__).parent
+CODE = re.compile(r"^```.*?^```", re.M | re.S)  # a block in Markdown, in which no line is a heading
 KEYS = {
     "→, space, page down": "the next slide",
     "←, page up": "the slide before",
@@ -107,11 +108,11 @@ def find_picture(notebook: NotebookNode, place: Place) -> NotebookNode:
     section = ""
     for cell in notebook.cells:
         if cell.cell_type == "markdown":
-            headings = re.findall(r"^##+ (?:\d+\. )?(.+)$", cell.source, re.M)
+            headings = re.findall(r"^##+ (?:\d+\. )?(.+)$", CODE.sub("", cell.source), re.M)
             section = headings[-1] if headings else section
             cells.setdefault(section, [])
         elif is_tagged(cell, "figure") or ("highlight_html(" in cell.source and not cell.metadata.get("tags")):
-            cells[section].append(cell)
+            cells.setdefault(section, []).append(cell)
     if place.section not in cells:
         sections = "; ".join(filter(None, cells))
         raise BadInput(f"{place.notebook} has no section {place.section!r}; it has {sections}")
@@ -193,7 +194,7 @@ def write_decks(folder: Path, notebook_of: Callable[[str], NotebookNode]) -> tup
     Returns
     -------
     The files of the decks, and one message per deck that could not be made, because a notebook failed or shows no
-    picture where a slide needs one.
+    picture where a slide needs one. An earlier file of such a deck is removed.
     """
     decks, written, wrong = {}, [], []
     folder.mkdir(parents=True, exist_ok=True)
@@ -203,6 +204,7 @@ def write_decks(folder: Path, notebook_of: Callable[[str], NotebookNode]) -> tup
             page = deck_page(deck, [_picture(slide, notebook_of) for slide in deck.slides])
         except (BadInput, RunFailed) as error:
             wrong.append(f"{shown(file)}: {error}")
+            (folder / f"{file.stem}.html").unlink(missing_ok=True)
             continue
         decks[file.stem] = deck
         written.append(folder / f"{file.stem}.html")
@@ -240,7 +242,7 @@ def main(arguments: list[str] | None = None) -> int:
 
     def notebook_of(name: str) -> NotebookNode:
         if name not in runs:
-            runs[name] = nbformat.read(executed(notebook_path(name), root() / "outputs") / "run.ipynb", 4)
+            runs[name] = read_notebook(executed(notebook_path(name), root() / "outputs") / "run.ipynb")
         return runs[name]
 
     written, wrong = write_decks(folder, notebook_of)
