@@ -204,10 +204,10 @@ figures.show(fig)
 # `31_selection_rates`).
 #
 # How well can we predict the answers of the model from the number of selected words alone? We divide the reviews into
-# six groups by this number. In each group we guess the commonest answer, and count how often this is the answer of the
-# model. Compare this share with the share of the commonest answer of all reviews, which you would guess without the
-# number. If the answers are scores, we compute the share of their variance that lies between the groups. It is 0 if the
-# number tells nothing.
+# up to six groups by this number. In each group we guess the commonest answer, and count how often this is the answer
+# of the model. Compare this share with the share of the commonest answer of all reviews, which you would guess without
+# the number. If the answers are scores, we compute the share of their variance that lies between the groups. It is 0 if
+# the number tells nothing.
 
 # %%
 counts = np.array([z.sum().item() for z in chosen])
@@ -221,7 +221,8 @@ if classes:
     print(f"The number alone tells {told:.1%} of the answers. The commonest answer is {least:.1%} of them.")
 else:
     within = sum(part.var(axis=0).mean() * len(part) for part in members) / len(rows)
-    told, least = 1 - within / max(answers.var(axis=0).mean(), 1e-12), 0.0
+    total = answers.var(axis=0).mean()
+    told, least = (total - within) / max(total, 1e-12), 0.0  # the number tells nothing of answers that are all equal
     print(f"The number alone tells {told:.1%} of the variance of the answers.")
 print(f"In {empty.mean():.1%} of the reviews, nothing is selected.")
 if empty.any() and not classes:
@@ -246,8 +247,8 @@ for i in [i for i in range(len(rows)) if chosen[i].any()][:4]:
     title = f"predicted {said}, labelled {meant}"
     start = max(0, int(chosen[i].nonzero()[0]) - 20)
     part = slice(start, start + 150)
-    marked = None if gold[i] is None else gold[i][part].tolist()
-    display(figures.highlight_html(rows.tokens[i][part], rows.z[i][part], marked, title=title))
+    underlined = None if gold[i] is None else gold[i][part].tolist()
+    display(figures.highlight_html(rows.tokens[i][part], rows.z[i][part], underlined, title=title))
 
 # %% [markdown]
 # **Exercise 1** (predict, change, explain; 12 minutes). *Predict* whether the precision is higher in reviews in which

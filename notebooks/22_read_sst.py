@@ -42,8 +42,8 @@ origin.require_notebook(source, "12_train_sst")
 labels = ["very negative", "negative", "neutral", "positive", "very positive"]
 scores, rows = saved.read_metrics(source), saved.read_rationales(source, "dev")
 trained = saved.read_parameters(source)
-target = trained["selection"]  # None: a price, or no selection at all
-asked = f"a target of {target:.0%}" if target else f"a price of {trained.get('sparsity', 0)} per word"
+target, price = trained["selection"], trained.get("sparsity")
+asked = f"a target of {target:.0%}" if target else f"a price of {price} per word" if price else "no target and no price"
 print(f"In the run {p.run}, the model {figures.in_words(trained['model'])} was trained with {asked}. We read its "
       f"{len(rows)} dev sentences.")  # fmt: skip
 
@@ -71,6 +71,10 @@ fig, ax = figures.new_figure(size=(7, 6))
 figures.draw_confusion(table, labels, ax, title=f"{near:.0%} are right or one class off")
 figures.save_figure(fig, folder / "figures", "confusion")
 figures.show(fig)
+
+# %% [markdown]
+# The share in the title counts the diagonal and the cells next to it. If it is much larger than the accuracy, most
+# mistakes are between neighbouring classes.
 
 # %% [markdown]
 # ## 2. Which words are kept?
@@ -142,6 +146,10 @@ title = f"The rates of sentences have a standard deviation of {100 * rates.std()
 figures.draw_rate_histogram(rates, ax, title=title, target=target)
 figures.save_figure(fig, folder / "figures", "rates")
 figures.show(fig)
+
+# %% [markdown]
+# Compare the standard deviation in the title with your guess. However large it is, it does not violate the constraint,
+# which holds only the average over all sentences.
 
 # %% [markdown]
 # ## 4. Rationales

@@ -57,6 +57,7 @@ from rationale.training import toy_gates
 p = validated(globals())
 torch.manual_seed(p.seed)
 folder = results_folder("41_diffmask") / "figures"
+usual_size = p.num_train >= 9_000 and p.num_dev >= 400 and min(p.model_epochs, p.epochs) >= 12 and p.num_steps >= 100
 
 # %% [markdown]
 # ## 1. Hindsight
@@ -120,7 +121,7 @@ facts = {
         (answer == label).sum().item(),
         sizes[answer == label].float().mean().item(),
         (sizes[answer == label] == 0).float().mean().item(),
-        np.mean([gold[i].sum().item() for i in (answer == label).nonzero().flatten()]),
+        torch.tensor([int(gold[i].sum()) for i in (answer == label).nonzero().flatten()]).float().mean().item(),
     ]
     for label in (0, 1)
 }
@@ -134,7 +135,7 @@ for i in range(0, len(solutions), 40):
     z[i, : len(gold[i])] = solutions[i][0].float()
     kept = frozen.masked(batch, 1, z, torch.zeros(2)).argmax(-1)
     assert kept[i] == wanted[i], "the answer is kept"
-if p.num_train >= 9_000:
+if usual_size:  # on fewer texts, or with shorter training, these need not hold
     assert all(kept < 0.8 * count for _, kept, _, count in facts.values()), "fewer positions than count"
     assert max(nothing for _, _, nothing, _ in facts.values()) > 0.8, "one of the answers needs nothing"
 
@@ -179,7 +180,8 @@ js = torch.cat([explain.distance_to_truth(truth[None], found[None])["js"] for fo
 print(f"JS of the rule to the truth: {js:.2f} nats (the paper: 0.26)")
 
 # %% tags=["check"]
-assert abs(js - 0.26) < 0.04, "the rule agrees with the published row of erasure"
+if p.num_dev >= 60:
+    assert abs(js - 0.26) < 0.04, "the rule agrees with the published row of erasure"
 counts = [int(truth.sum()) for _, truth in chosen]
 formula = [math.log(2) - (math.log(k + 1) / k + math.log((k + 1) / k)) / 2 for k in counts]
 assert abs(np.mean(formula) - js) < 1e-12
@@ -297,7 +299,7 @@ depths = np.arange(1, 25)
 values = {}
 for at in (2.0, 5.0):
     gate = HardConcrete(torch.tensor(at), explain.TEMPERATURE, explain.LEFT, explain.RIGHT)
-    draws = gate.sample((p.num_samples // 10, len(depths))).cumprod(1)
+    draws = gate.sample((max(p.num_samples // 10, 200), len(depths))).cumprod(1)
     kept = torch.where(draws > 0, draws, torch.nan).nanmean(0)
     values[f"P(z ≠ 0), logit {at:g}"] = (gate.log_prob_nonzero * torch.from_numpy(depths)).exp()
     values[f"mean of z where it is not 0, logit {at:g}"] = kept
@@ -417,7 +419,8 @@ figures.show_source(explain.ProbeObjective.forward)
 # **Exercise 1** (predict, change, explain; 6 minutes). In section 5, a constraint holds the gate of a word that costs
 # 3 nats to mask. Suppose that $z$ is either 0 or 1. *Predict* the $P(z \ne 0)$ at which the mean cost is equal to the
 # margin of 0.1 (`settles_at`, right to 0.03). *Change* the cost of masking from 3 to 30 nats (`settled`, a dict of 3
-# and 30 to that probability). *Explain* why even a word that is costly to mask is not kept with certainty.
+# and 30 to that probability, right to three digits). *Explain* why even a word that is costly to mask is not kept with
+# certainty.
 
 # %% tags=["prediction"]
 settles_at = 0.97
@@ -431,10 +434,8 @@ for cost, kept in settled.items():
 
 # %% tags=["check"]
 for cost in (3, 30):
-    masked = torch.rand(50 * p.num_samples) > settled[cost]
-    mean_cost, deviation = cost * masked.double().mean(), cost * masked.double().std()
-    allowed = 5 * deviation / math.sqrt(len(masked)) + 1e-3  # five standard errors
-    assert abs(mean_cost - 0.1) < allowed, f"at {settled[cost]} masking costs {mean_cost:.3f} nats on average, not 0.1"
+    mean_cost = cost * (1 - settled[cost])  # the word is masked with the rest of the probability
+    assert abs(mean_cost - 0.1) < 0.016, f"at {settled[cost]} masking costs {mean_cost:.3f} nats on average, not 0.1"
 assert abs(settles_at - settled[3]) < 0.03, "`settles_at`: compare it with `settled[3]`"
 
 # %% [markdown]
@@ -461,7 +462,7 @@ print(f"the answer is the same in {diffmask.metrics['dev']['agreement_1']:.1%} o
 
 # %% tags=["check"]
 assert all(torch.isfinite(values).all() and (values >= 0).all() and (values <= 1).all() for values in keep)
-if p.num_train >= 9_000:
+if usual_size:
     assert kept_of["digits that count"][1] > 0.8 and kept_of["other digits"][1] < 0.2, "at layer 1 the truth is found"
     assert kept_of["other digits"][0] > 0.5, "at layer 0 nothing knows the query"
     with torch.random.fork_rng(), torch.no_grad():
@@ -560,7 +561,7 @@ assert torch.allclose(per_dimension, nats / h.shape[-1], rtol=1e-4, atol=1e-5), 
 assert all((a >= 0).all() and torch.isfinite(a).all() and (a[~some.mask] == 0).all() for a in found.values())
 slack = 0.05 * (1 + difference.abs())
 assert (found["integrated gradients"].sum(1) >= difference.abs() - slack).all(), "the parts' sum, or more"
-if p.num_train >= 9_000:
+if usual_size:
     js_of = {name: row["JS, nats"] for name, row in distances.items()}
     others = [value for name, value in js_of.items() if name != "DiffMask"]
     assert js_of["DiffMask"] < 0.5 * min(others), "DiffMask is by far the nearest"
@@ -568,7 +569,7 @@ if p.num_train >= 9_000:
     assert uninformed >= 2, "two methods are hardly better than the same value everywhere"
 
 # %% tags=["figure"]
-i = int((some.mask.sum(1) >= 6).nonzero()[0])
+i = int((some.mask.sum(1) >= 6).int().argmax())  # the first text of six digits or more
 length, (first, second) = int(some.mask[i].sum()), splits["dev"][i].second
 rows = {"truth": truth[i, :length], "erasure": solutions[i][0].float()}
 rows |= {name: a[i, :length] for name, a in found.items()}
@@ -615,7 +616,7 @@ for asked_margin in (None, 0.03):
     average = sum(int(masks[0].sum()) for masks in fewest) / len(fewest)
     size = "too low" if kept_by_margin[asked_margin] < average else "too high"
     assert abs(kept_by_margin[asked_margin] - average) < 1e-6, f"`kept_by_margin` is {size} for {asked_margin}"
-if p.num_train >= 9_000:
+if usual_size:
     gone = kept_by_margin[0.03] > counting - 0.1
     assert hindsight_gone == gone, "`hindsight_gone`: compare `kept_by_margin` with how many digits count"
     print(f"On average, {counting:.2f} digits count, and erasure keeps {kept_by_margin[0.03]:.2f} of the positions.")
