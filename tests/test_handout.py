@@ -441,6 +441,13 @@ def test_halves_of_reviews_are_divided_at_the_median() -> None:
     accepts_only(packed, names, [{"little": (0, 2, 3), "much": (1, 4, 5)}], uneven, "the median share is not between")
 
 
+def test_probabilities_of_a_costly_word_may_be_rounded_to_three_digits() -> None:
+    packed, names = solved("41_diffmask", 1)
+    rounded = [{"settled": {3: 0.967, 30: 0.997}}, {"settled": {3: 1 - 1 / 30, 30: 1 - 1 / 300}}]
+    wrong = [{"settled": {3: 0.967, 30: share}} for share in (0.996, 0.998, 0.967, 1.0)]
+    accepts_only(packed, names, rounded, wrong, "masking costs")
+
+
 def test_the_order_of_the_methods_does_not_matter() -> None:
     table = pd.DataFrame({"js_0": [0.5, 0.3], "js_1": [0.1, 0.4], "model": ["a", "b"]}, index=["states", "others"])
     packed, names = solved("24_read_probes", 1, pd=pd, table=table, line_in_words=str, is_ours=False)

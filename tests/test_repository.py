@@ -12,6 +12,7 @@ from collections import Counter
 from functools import cache
 from itertools import chain
 from pathlib import Path
+from symtable import symtable
 
 import jupytext
 import pytest
@@ -94,6 +95,9 @@ def test_imports_stand_in_one_cell_after_the_parameters(path):
     imported = {(alias.asname or alias.name).split(".")[0] for node in imports[1] for alias in node.names}
     both = imported & set(defaults(path))
     assert not both, f"{both}: imported over a parameter of the same name"
+    symbols = (symbol for source in code[2:] for symbol in symtable(source, path.name, "exec").get_symbols())
+    lost = imported & {symbol.get_name() for symbol in symbols if symbol.is_assigned()}
+    assert not lost, f"{lost}: with another value, cells that use the import fail when they are executed again"
 
 
 @each_notebook

@@ -148,12 +148,16 @@ def test_runs_that_differ_in_the_steps_of_the_encoder_alone_are_compared_and_no_
     assert not readme_tables.steps_in_words(pd.DataFrame(rows[:2]))
 
 
-def test_runs_on_a_corpus_as_texts_of_ones_own_are_rows_with_their_baseline_and_their_differences(tmp_path):
+def test_runs_on_a_corpus_as_texts_of_ones_own_are_rows_with_their_baseline_and_their_differences(
+    tmp_path, monkeypatch
+):
     runs = [own_run(tmp_path), own_run(tmp_path, model="full_text")]
     table = pd.DataFrame([own_rows.own_row(run) for run in runs])
     assert table["model"].tolist() == ["hardkuma", "full_text"] and table["target"].tolist() == [0.2, 1.0]
     assert table["test"].tolist() == [12, 12] and table["train"].tolist() == [96, 96]
     for run, row in zip(runs, table.itertuples(), strict=True):
+        monkeypatch.chdir(run)
+        assert own_rows.own_row(Path())["run"] == row.run == run.name != ""
         right = by_text.read_scores("accuracy", row.test, row.right)
         assert right.mean().item() == pytest.approx(row.test_accuracy)
         assert row.tfidf_test == json.loads((run / "baseline.json").read_text())["test"]["accuracy"]

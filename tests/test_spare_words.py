@@ -1,6 +1,7 @@
 """`tools.spare_words`: what a fitted mask keeps although it could spare it, and whether its draws need it."""
 
 from itertools import product
+from pathlib import Path
 
 import pytest
 import torch
@@ -88,7 +89,7 @@ def test_draws_need_a_word_exactly_if_they_are_worse_without_it():
     assert (without_second - as_they_are).min() > 0.5, "and it needs the second"
 
 
-def test_a_run_has_a_row_for_each_kind_of_mask(tmp_path):
+def test_a_run_has_a_row_for_each_kind_of_mask(tmp_path, monkeypatch):
     folder = tmp_path / "14_train_probes" / "toy-seed1"
     changes = {"methods": ["masks", "masks_by_score"], "num_steps": 30, "searchable": 16}
     p, frozen, scores, found, splits = probed(folder, **changes)
@@ -96,7 +97,8 @@ def test_a_run_has_a_row_for_each_kind_of_mask(tmp_path):
     saved.save_probes(folder, scores, found, {"test": splits["test"]}, answers, weights, p)
     write_parameters(folder, p)
     (folder / "environment.txt").write_text("notebook: 14_train_probes\ncommit: abc\ncpu: one\ntorch: 2\n")
-    rows = rows_of(folder)
+    monkeypatch.chdir(folder)
+    rows = rows_of(Path())  # a run has its name wherever it is named from
     assert [row["method"] for row in rows] == p.methods
     for row in rows:
         assert row["run"] == "14_train_probes/toy-seed1" and row["texts"] == 12

@@ -16,7 +16,7 @@ import pytest
 from rationale.errors import BadInput
 from rationale.runs import root
 from tests.playground import require_installed
-from tools import small_transformer
+from tools import small_transformer, twins
 from tools.audit import look_up, report
 from tools.notebooks import read_notebook
 
@@ -52,6 +52,16 @@ def test_every_tool_is_a_command_whose_bad_input_is_one_line():
     assert len(files) > 10
     lacking = [file.name for file in files if "@command\ndef main(" not in file.read_text()]
     assert not lacking, "their mistakes end in a traceback"
+
+
+def test_two_notebooks_of_one_name_have_no_twins(tmp_path, capsys):
+    """One twin would silently take the place of the other."""
+    files = [tmp_path / place / "small.py" for place in ("a", "b")]
+    for file in files:
+        file.parent.mkdir()
+        file.write_text("# %%\n1 + 1\n")
+    assert twins.main(list(map(str, files))) == 2
+    assert "small: two notebooks have this name" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("content", ["", "{", "{}", "[]", '{"cells": [], "nbformat": 4}', "\xff"])

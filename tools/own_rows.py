@@ -50,7 +50,7 @@ def own_row(run: Path) -> dict[str, Any]:
         raise BadInput(f"{run}: predicts scores; accepted: runs that predict classes")
     baseline = intact.read_json(run / FILE, intact.Baseline)
     has_gates = p["model"] in GATES
-    row = {"run": run.name, "corpus": p["corpus"], "encoder": p["encoder"], "model": p["model"]}
+    row = {"run": run.resolve().name, "corpus": p["corpus"], "encoder": p["encoder"], "model": p["model"]}
     row |= {"target": p["selection"] if has_gates else 1.0, "seed": p["seed"]}
     row |= {"train": p["num_train"], "dev": len(saved.read_rationales(run, "dev")), "test": len(right)}
     for split in ("dev", "test"):

@@ -98,8 +98,8 @@ def rows_of(run: Path) -> list[dict[str, Any]]:
             keep[row, : len(layers[0])] = torch.tensor(layers[0])
         larger, spare = spare_words(frozen, batch, keep > 0.5, p.margin, p.searchable)
         there, spare = select_rows(batch, larger.nonzero().flatten()), spare[larger]
-        row = {"run": f"{NOTEBOOK}/{run.name}", "method": method, "margin": p.margin, "start": p.multiplier_init}
-        row |= {"seed": p.seed, "texts": len(texts), "larger": int(larger.sum())}
+        row = {"run": f"{NOTEBOOK}/{run.resolve().name}", "method": method, "margin": p.margin}
+        row |= {"start": p.multiplier_init, "seed": p.seed, "texts": len(texts), "larger": int(larger.sum())}
         if len(spare):  # otherwise there is nothing to measure, and the cells stay empty
             row |= {"spare": spare.sum(1).double().mean().item()}
             gates = gates_with(keep[larger], ESTIMATORS[method])

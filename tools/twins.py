@@ -13,7 +13,7 @@ import jupytext
 import nbformat
 from nbformat import NotebookNode
 
-from rationale.errors import command, shown
+from rationale.errors import BadInput, command, shown
 from rationale.files import write_text
 from rationale.runs.plain import digest_of
 from rationale.runs.workspace import notebook_path, root
@@ -49,6 +49,9 @@ def main(arguments: list[str] | None = None) -> int:
     form.add_argument("names", nargs="*", metavar="NOTEBOOK.py", help="the notebooks; none: all")
     given = form.parse_args(arguments).names
     notebooks = [notebook_path(name) for name in given] or sorted((root() / "notebooks").glob("*.py"))
+    stems = [notebook.stem for notebook in dict.fromkeys(path.resolve() for path in notebooks)]
+    if same := [stem for stem in stems if stems.count(stem) > 1]:
+        raise BadInput(f"{same[0]}: two notebooks have this name, and so would their twins; give one of them")
     folder = root() / "outputs" / "twins"
     written = write_twins(notebooks, folder)
     print(f"{len(written)} twins in {shown(folder)}, for example {shown(written[-1])}")
