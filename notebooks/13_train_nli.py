@@ -40,8 +40,9 @@ import numpy as np
 import pandas as pd
 from IPython.display import display
 
-from rationale import figures, models, nn, training
+from rationale import figures, load, models, nn, training
 from rationale.data import require_vectors
+from rationale.data.own import pairs_as_written
 from rationale.data.pairs import NULL
 from rationale.data.read import read_alignment
 from rationale.runs import claims, results_folder, validated
@@ -193,9 +194,9 @@ figures.show_table(table, digits=4, index="measure")
 # %% [markdown]
 # ## 4. Alignments
 #
-# Here is one short pair of each label. In each row you see a premise word, and which words of the hypothesis it
-# aligns with. The first row and the first column, *(no word)*, belong to `@@NULL@@`. Grey cells are exactly 0.
-# Neighbours of exactly equal weight have no border between them.
+# Here is one short pair of each label, if the test split has one. In each row you see a premise word, and which words
+# of the hypothesis it aligns with. The first row and the first column, *(no word)*, belong to `@@NULL@@`. Grey cells
+# are exactly 0. Neighbours of exactly equal weight have no border between them.
 
 # %% tags=["figure"]
 evaluation, pairs = result.evaluations["test"], splits["test"]
@@ -208,7 +209,7 @@ for k, label in enumerate(labels if p.model != "recurrent" else ()):
         title = f"{label}, predicted {said}: {(z != 0).double().mean():.0%} of the cells are not 0"
         top = max(z.max().item(), 1e-6)
         figures.draw_attention(z, pairs[i].tokens, pairs[i].second, ax, title=title, top=top)
-        figures.save_figure(fig, folder / "figures", f"alignment_{label}")
+        figures.save_figure(fig, folder / "figures", f"alignment_{k}")  # your label may be no name of a file
         display(figures.show(fig))
 
 # %% tags=["check"]
@@ -217,6 +218,20 @@ if p.model != "recurrent":
     assert (first >= 0).all() and first.max() <= 1 + 1e-6, "weights and gates are in [0, 1]"
     if p.model != "hardkuma":
         assert (first.sum(1) - 1).abs().max() < 1e-5, "each premise word spreads a weight of 1"
+
+# %% [markdown]
+# Are the pairs your own? Then you also see the answers to three of them, as a program of your own would get them from
+# `load`. You can unfold which words are aligned. In the folder of the run you find `rationales.html`, a page with pairs
+# of the test split, a hundred at most.
+
+# %%
+if corpus_read.own is not None:
+    fitted = load(folder)
+    written = pairs_as_written(p, corpus_read.own, "test", 100)[: len(pairs)]
+    answers = fitted.with_labels(fitted(written), [labels[e.label] for e in pairs[: len(written)]])
+    page = fitted.to_html(answers, "Pairs of test, with their alignments")
+    (folder / "rationales.html").write_text(page, encoding="utf-8")
+    display(answers[:3])
 
 # %% [markdown]
 # **Exercise 1** (predict, change, explain; 10 minutes). *Predict* which words of a premise give more of their weight
@@ -243,13 +258,13 @@ if p.model != "recurrent":
 if p.model != "recurrent":
     column = [flat.view(len(e.tokens), -1)[:, 0].double() for e, flat in zip(pairs, evaluation.z, strict=True)]
     table = pd.DataFrame({"word": [word for e in pairs for word in e.tokens], "weight": np.concatenate(column)})
-    total = sum(of_null[word] for word in table["word"])
-    assert abs(total - table["weight"].sum()) < 1e-3, "the means, times the counts, are all weight on NULL"
-    common = table["word"].value_counts().index[:12]
-    for word in common:
-        mean = table.loc[table["word"] == word, "weight"].mean()
+    means = table.groupby("word")["weight"].mean()
+    missing = [word for word in means.index if word not in of_null]
+    assert not missing, f"`of_null` lacks {len(missing)} of the words of the premises, such as {missing[0]}"
+    for word, mean in means.items():
         size = "too low" if of_null[word] < mean else "too high"
-        assert abs(of_null[word] - mean) < 1e-5, f"`of_null` is {size} for the word {word}"
+        assert abs(of_null[word] - mean) < 1e-4, f"`of_null` is {size} for the word {word}"
+    common = table["word"].value_counts().index[:12]
     weights = ", ".join(f"{of_null[word]:.3f} for {figures.token_in_words(word)}" for word in common)
     print(f"The mean weights on NULL are {weights}. Your guess was \"{guess}\".")
 
@@ -263,3 +278,13 @@ if p.model != "recurrent":
 # ## Next
 #
 # In `23_read_nli` we compare the attentions of many such runs.
+
+# %%
+if corpus_read.own is not None:  # what the terminal shows in the place of all metrics
+    of_test = {name: metrics["test"] for name, metrics in beside.items()}
+    told = ", ".join(f"{figures.in_words(name)} {of['accuracy']:.1%}" for name, of in of_test.items())
+    told += f"; {of_test[p.model]['rate_selected']:.0%} of the cells are open" * (p.model != "recurrent")
+    lines = [f"test accuracy: {told}", "rationales.html in this folder shows pairs of test"]
+    for answer in answers[:3]:
+        lines += ["", str(answer), answer.text, answer.second]
+    (folder / "summary.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")

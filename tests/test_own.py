@@ -23,8 +23,8 @@ from rationale.data.corpora import find_corpus, names_own
 from rationale.data.corpora.movies import read_movies
 from rationale.data.corpus import SPLITS, Corpus
 from rationale.data.example import Example, data_folder
+from rationale.data.own import pairs_as_written, read_own, require_texts, texts_as_written
 from rationale.data.own import read as reader
-from rationale.data.own import read_own, require_texts, texts_as_written
 from rationale.data.own.eraser import is_eraser
 from rationale.data.own.labels import far_scores
 from rationale.data.own.settings import TextFileSettings, absolute, is_own
@@ -769,6 +769,21 @@ def test_the_first_texts_of_a_split_are_given_as_they_stand_in_their_files(tmp_p
     eraser = settings(write_eraser(tmp_path / "eraser"))
     read = read_own(eraser)
     assert texts_as_written(eraser, read, "dev", 9) == [" ".join(example.tokens) for example in read.splits["dev"]]
+
+
+def test_the_first_pairs_of_a_split_are_given_as_they_stand_in_their_files(tmp_path):
+    claims = {"neg": ["it", "is", "bad"], "pos": "It isn't  bad"}
+    rows = [row | {"text": f"  {row['text']}", "claim": claims[row["label"]]} for row in reviews()]
+    p = settings(write_lines(tmp_path / "pairs.jsonl", rows), second="claim")
+    read = read_own(p)
+    written = pairs_as_written(p, read, "train", 9)
+    assert len(written) == 9
+    for (text, claim), example in zip(written, read.splits["train"], strict=False):
+        assert claim == ("it is bad", "It isn't  bad")[example.label] and text in {row["text"] for row in rows}
+        assert (NULL, *TOKENISERS["treebank"](text)) == example.tokens
+    eraser = settings(write_eraser(tmp_path / "eraser"), second="second")
+    read = read_own(eraser)
+    assert {claim for _, claim in pairs_as_written(eraser, read, "test", 9)} == {"Is it good?"}
 
 
 @pytest.mark.parametrize(

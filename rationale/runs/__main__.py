@@ -24,7 +24,7 @@ from rationale.runs.watch import OnlyNotes
 from rationale.runs.workspace import named_folder, notebook_path, read_if_there, root
 from rationale.settings import accepts, components, show
 
-PAGE_OF_TEXTS = "rationales.html"  # written by 17_train_own_texts
+PAGE_OF_TEXTS = "rationales.html"  # written by 17_train_own_texts, and by 13_train_nli for pairs of your own
 FLAG = re.compile(r"--(again|name|outputs)\b")  # of those that messages name
 HELP = """\
 examples

@@ -4,6 +4,6 @@
 benchmark, `labels` tells classes from scores, `splits` makes the splits that are missing, and `read` joins all this.
 """
 
-from rationale.data.own.read import OwnTexts, read_own, require_texts, texts_as_written
+from rationale.data.own.read import OwnTexts, pairs_as_written, read_own, require_texts, texts_as_written
 
-__all__ = ["OwnTexts", "read_own", "require_texts", "texts_as_written"]
+__all__ = ["OwnTexts", "pairs_as_written", "read_own", "require_texts", "texts_as_written"]

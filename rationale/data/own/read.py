@@ -311,17 +311,32 @@ def texts_as_written(p: Any, own: OwnTexts, split: str, count: int) -> list[str]
     count : int >= 1
         There may be fewer.
     """
-    found = [" ".join(example.tokens) for example in own.splits[split][:count]]
+    joined = [(" ".join(example.tokens),) for example in own.splits[split][:count]]
+    return [text for (text,) in _as_written(p, own, split, joined)]
+
+
+def pairs_as_written(p: Any, own: OwnTexts, split: str, count: int) -> list[tuple[str, ...]]:
+    """The first pairs of a split, each (text, second text), as they stand in their files; see `texts_as_written`."""
+    sides = [(example.tokens[1:], (example.second or ())[1:]) for example in own.splits[split][:count]]  # without `NULL`
+    return _as_written(p, own, split, [(" ".join(first), " ".join(second)) for first, second in sides])
+
+
+def _as_written(p: Any, own: OwnTexts, split: str, joined: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
+    """The first texts or pairs of a split as they stand in their files; `joined` has their words with spaces between.
+
+    What is no text in its file, such as a list of words, stays joined.
+    """
+    found = list(joined)
     if is_eraser(Path(p.corpus)):
         return found
     tables, wanted = [table for _, table in _tables(p)[0]], defaultdict[int, dict[int, int]](dict)
     for i, (file, row) in enumerate(zip(*(part[: len(found)] for part in own.origins[split]), strict=True)):
         wanted[file][row] = i
     for file, places in wanted.items():
-        for number, (text,) in tables[file].rows({"text": p.text}):
+        for number, cells in tables[file].rows(_columns_of_texts(p)):
             if number in places:
                 i = places.pop(number)
-                found[i] = text if isinstance(text, str) else found[i]
+                found[i] = tuple(x if isinstance(x, str) else words for x, words in zip(cells, joined[i], strict=True))
             if not places:
                 break
     return found
@@ -336,10 +351,14 @@ def texts_in_rows(p: Any, rows: Mapping[str, Collection[int]]) -> Iterator[tuple
         As for `read_own`.
     rows : name of a file -> numbers of its rows
     """
-    columns = {name: column for name, column in _columns(p).items() if name in ("text", "second")}
     for _, table in _tables(p)[0]:
         wanted = rows.get(Path(table.place).name, ())
-        yield from (tuple(cells) for number, cells in table.rows(columns) if number in wanted)
+        yield from (tuple(cells) for number, cells in table.rows(_columns_of_texts(p)) if number in wanted)
+
+
+def _columns_of_texts(p: Any) -> dict[str, str]:
+    """The column of the texts, and that of the second texts of pairs."""
+    return {name: column for name, column in _columns(p).items() if name in ("text", "second")}
 
 
 def _read_table(name: str, table: Table, p: Any, words: dict[str, int], split: Split) -> Part:
