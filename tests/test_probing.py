@@ -74,6 +74,12 @@ def test_the_epoch_of_a_probe_is_kept_by_the_divergence_that_its_margin_holds(ru
     assert other["states"].metrics["dev"]["divergence"] != found["states"].metrics["dev"]["divergence"]
 
 
+def test_test_texts_that_are_too_long_to_be_searched_are_left_out():
+    splits = training.build_probed_task(small(searchable=8, num_dev=60, num_test=60)).splits
+    assert 0 < len(splits["test"]) < 60 and max(len(example.tokens) for example in splits["test"]) == 8
+    assert max(len(example.tokens) for example in splits["dev"]) == 10, "which is not searched"
+
+
 def test_the_same_seed_gives_the_same_probe_and_a_killed_one_goes_on_where_it_was(run, tmp_path):
     *_, found, _ = run
     probed(tmp_path, epochs=1, methods=["states"])

@@ -5,12 +5,13 @@
 states).
 """
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from safetensors import SafetensorError
@@ -64,8 +65,8 @@ def build_probed_task(p: "ProbingSettings") -> ProbedTask:
     Parameters
     ----------
     p : parameters
-        Uses corpus, seed, num_train, num_dev, num_test (0: all), batch_size, device; for symbols embedding_size,
-        otherwise pretrained, searchable, bfloat16 and reader, and embedding_size with the reader gru.
+        Uses corpus, seed, num_train, num_dev, num_test (0: all), searchable, batch_size, device; for symbols
+        embedding_size, otherwise pretrained, bfloat16 and reader, and embedding_size with the reader gru.
 
     Raises
     ------
@@ -76,6 +77,7 @@ def build_probed_task(p: "ProbingSettings") -> ProbedTask:
     torch.manual_seed(p.seed)
     splits = read_probing(p)
     if corpus.alphabet:
+        splits = {**splits, "test": _searched(splits["test"], p.searchable)}
         vocabulary = Vocabulary(corpus.alphabet)
         model = DigitCounter(len(vocabulary), p.embedding_size)
         batches = {
@@ -91,12 +93,7 @@ def build_probed_task(p: "ProbingSettings") -> ProbedTask:
     splits = {name: to_pieces(part, tokenizer, longest) for name, part in splits.items()}
     if empty := next((name for name, part in splits.items() if not part), None):
         raise BadInput(f"pretrained: no text of {empty} fits into {longest} pieces; accepted: a longer transformer")
-    if p.searchable:
-        shortest = min((len(example.tokens) for example in splits["test"]), default=0)
-        if shortest > p.searchable:
-            longer = f"{p.searchable}, but the shortest test text has {shortest} positions"
-            raise BadInput(f"searchable: {longer}; accepted: 0, or at least {shortest}")
-        splits["test"] = [example for example in splits["test"] if len(example.tokens) <= p.searchable]
+    splits["test"] = _searched(splits["test"], p.searchable)
     score = _class_scores
     if corpus.spans:
         model, score = transformers.SpanFinder(encoder, tokenizer.sep_token_id), word_pieces.span_scores
@@ -111,6 +108,15 @@ def build_probed_task(p: "ProbingSettings") -> ProbedTask:
         for name, part in splits.items()
     }
     return ProbedTask(model, batches, score)
+
+
+def _searched(examples: Sequence[Any], searchable: int) -> Sequence[Any]:
+    """The texts of at most so many positions; 0: all of them."""
+    shortest = min((len(example.tokens) for example in examples), default=0)
+    if searchable and shortest > searchable:
+        longer = f"{searchable}, but the shortest test text has {shortest} positions"
+        raise BadInput(f"searchable: {longer}; accepted: 0, or at least {shortest}")
+    return [example for example in examples if len(example.tokens) <= (searchable or math.inf)]
 
 
 def _class_scores(answers: Tensor, targets: Tensor, _: Sequence[Example]) -> dict[str, float]:
