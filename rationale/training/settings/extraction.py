@@ -187,8 +187,6 @@ class FirstSettings(
         "measure": "selected",
         "multiplier_rate": 0.005,
         "quadratic": 1.0,
-        "num_dev": 400,
-        "num_test": 400,
         "batch_size": 32,
         "min_learning_rate": 1e-4,
         "weight_decay": 1e-6,
@@ -198,6 +196,8 @@ class FirstSettings(
 ):
     """The first extractor: made-up reviews, small enough to train in a minute."""
 
+    num_dev: int = setting(400, "development reviews to make up", "[1, inf)")
+    num_test: int = setting(400, "test reviews to make up", "[1, inf)")
     aspect: Annotated[str, OneOf(lambda: find_corpus(MADE_UP).aspects)] = setting("look", "aspect that the score rates")
     correlation: float = setting(0.0, "correlation between the aspects' scores", "[0, 1]")
 
@@ -205,9 +205,11 @@ class FirstSettings(
 class FailureSettings(
     FirstSettings,
     SkewSettings,
-    defaults={"measure": "expected", "tolerance": 0.05, "num_train": 3000, "num_test": 1000},
+    defaults={"measure": "expected", "tolerance": 0.05, "num_test": 1000},
 ):
     """An extractor that is made to fail: made-up reviews of two classes, correlated aspects, a skewed start."""
+
+    num_train: int = setting(3000, "training reviews to make up", "[1, inf)")
 
     def refused(self) -> Iterator[Refusal]:
         without = self.skew == "selector" and self.model not in GATES
