@@ -18,6 +18,7 @@ from rationale.files import write_text
 
 RUN_DIR = "RATIONALE_RUN_DIR"  # the environment variable that names the working folder of a run
 FILE = "progress.json"
+REST = "other cells"  # the phase after the last one that takes long
 SECONDS = 1.0  # at least, between two reports
 SHOWS_BARS = ContextVar("SHOWS_BARS", default=True)  # False where a program trains a model and shows nothing
 RATES = ("rate", "kept")  # parts of a loss that are shares of selected words or positions

@@ -28,6 +28,7 @@ from rationale.explain import (
 from rationale.metrics import agreement, calibration_error, rationale_scores
 from rationale.models import build_extractor
 from rationale.nn import top_k
+from rationale.progress import REST, RUN_DIR, read_progress
 from rationale.runs.faithfulness import judge_finished, main, measure_faithfulness
 from rationale.runs.folder import WorkFolder, read_digests, unlike_digests, write_digests
 from rationale.runs.saved import load_run, read_rationales, save_run
@@ -298,6 +299,13 @@ def test_a_run_on_texts_of_one_length_has_no_length_leak(tmp_path):
         splits[name] = [replace(e, tokens=e.tokens[:5], word_labels=e.word_labels[:5]) for e in part]
     found = measure_faithfulness(finished(tmp_path, splits, epochs=1), "test")["test"]
     assert "length_leak" not in found and all(map(math.isfinite, found.values()))
+
+
+def test_a_run_that_has_been_judged_is_shown_as_further_on(tmp_path, monkeypatch):
+    folder = finished(tmp_path / "run", labelled(corpus()), epochs=1)
+    monkeypatch.setenv(RUN_DIR, str(tmp_path))
+    measure_faithfulness(folder)
+    assert read_progress(tmp_path)["phase"] == REST
 
 
 def test_the_numbers_written_beside_a_run_are_those_of_a_direct_computation(run):

@@ -42,13 +42,13 @@ def test_a_training_run_reports_epoch_batch_loss_rate_score_and_time_left(folder
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(progress, "_write", lambda where, state: (seen.append(dict(state)), write(where, state)))
         train(folder, epochs=2)
-    first, last, end = seen[0], seen[-2], seen[-1]
+    first, last, end, rest = seen[0], *seen[-3:]
     assert (first["epoch"], first["epochs"], first["batch"], first["batches"]) == (1, 2, 1, 3)
     assert 0 < first["rate"] < 1 and first["loss"] > 0 and "score" not in first
     assert (last["epoch"], last["batch"]) == (2, 3) and last["score_name"] == "mse" and last["score"] > 0
     assert first["seconds_left"] > 0 == last["seconds_left"]
-    assert end["phase"] == "evaluation" and end["score"] == last["score"]
-    assert read_progress(folder) == end
+    assert end["phase"] == "evaluation" and end["score"] == last["score"] and rest["phase"] == progress.REST
+    assert read_progress(folder) == rest
 
 
 def test_reporting_changes_no_result(tmp_path, monkeypatch):

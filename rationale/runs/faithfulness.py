@@ -31,7 +31,7 @@ from rationale.explain.faithfulness import (
     length_leak,
     plausibility,
 )
-from rationale.progress import report_phase
+from rationale.progress import REST, report_phase
 from rationale.runs import intact
 from rationale.runs.folder import add_file, is_worked_on, unlike_digests
 from rationale.runs.saved import SavedRun, load_run, read_rationales
@@ -146,6 +146,7 @@ def scores_of(folder: Path, splits: Sequence[str]) -> dict[str, dict[str, float]
             scores[name] |= {name: values.mean().item() for name, values in agreement.items() if name != "f1_macro"}
         if "word_labels" in parts[name]:
             scores[name] |= plausibility(parts[name])
+    report_phase(REST)
     return scores
 
 

@@ -22,7 +22,7 @@ from rationale.nn.heads import Head, HeadSettings
 from rationale.nn.rules import RULES
 from rationale.objectives.constraint import ConstraintSettings
 from rationale.objectives.loss import GuidanceSettings, PriceSettings, build_objective
-from rationale.progress import report_phase
+from rationale.progress import REST, report_phase
 from rationale.training.checkpoint import CHECKPOINT, scheduled_epochs
 from rationale.training.epochs import EpochRecorder
 from rationale.training.evaluation import Evaluation, evaluate_extractor, importance_quantile, score_when_shut
@@ -305,6 +305,7 @@ def train(
     }
     for name, evaluation in evaluations.items():
         evaluation.metrics.update(score_when_shut(model, batches[name]))
+    report_phase(REST)
     evaluations["dev"].metrics.update(rate_of_dev)
     for note in selection.notes(state.history, state.best, evaluations["dev"].chosen_error):
         print(f"note: {note}", flush=True)

@@ -12,7 +12,7 @@ from rationale.data.targets import END, Targets, build_text_vocabularies
 from rationale.models.beam_search import Generation, beam_search
 from rationale.models.seq2seq import Seq2Seq, build_seq2seq
 from rationale.objectives.words import WordLoss
-from rationale.progress import report_phase
+from rationale.progress import REST, report_phase
 from rationale.training.groups import grouped_share
 from rationale.training.loop import choose_device, fit
 from rationale.training.model_selection import ModelSelection
@@ -84,5 +84,6 @@ def train_seq2seq(p: "GenerationSettings", targets: Targets, score: Callable, fo
         result.metrics[name] = score([result.text(generation) for generation in in_order], targets.references[name])
         weights = [generation.weights for generation in in_order if len(generation.words)]
         result.metrics[name] |= {"grouped": grouped_share(weights), "segments": grouped_share(weights, neighbours=True)}
+    report_phase(REST)
     result.metrics["dev"]["task"] = state.best["dev_task"]
     return result
