@@ -137,14 +137,16 @@ if target is not None:
     columns = {"epoch": "epoch", "selection.gap": "gap", "selection.multiplier": "multiplier"}
     trace = pd.DataFrame(result.history)[list(columns)].rename(columns=columns)
     fig, ax = figures.new_figure(size=(9, 5))
-    figures.draw_dual(trace, None, ax, title="The multiplier moves until the gap is closed")
+    title = "The gap ends at {gap:+.1%}, and the multiplier at {multiplier:+.2f}".format_map(trace.iloc[-1])
+    figures.draw_dual(trace, None, ax, title=title)
     figures.save_figure(fig, folder / "figures", "dual")
     display(figures.show(fig))
 
 # %% [markdown]
-# Did the constraint do its work? In the picture above, the gap is the measured rate minus the target, as a moving
-# average over a few steps. This is the number that moves the multiplier, and you see its value at the end of each
-# epoch. With `dynamics: signed` the multiplier may be negative too, so we can push the rate up as well as down.
+# Did the constraint do its work? You see this in the second picture, which a run without a target does not have. The
+# gap is the measured rate minus the target, as a moving average over a few steps. This is the number that moves the
+# multiplier, and you see its value at the end of each epoch. With `dynamics: signed` the multiplier may be negative
+# too, so we can push the rate up as well as down.
 #
 # Now you can read the scores of the epoch that we keep. The first rows have the accuracy, the losses and the two
 # rates. *Sufficiency*, *comprehensiveness* and *length leak* are those of `09_questions`. The rows *of words* compare
@@ -206,7 +208,9 @@ with torch.no_grad():
     blind = result.model.predictor(result.model.embed(sentences.tokens), sentences.mask, shuffled)
 right, by_others = (result.model.head.score(answer, sentences.target).double().mean()
                     for answer in (own.prediction, blind))  # fmt: skip
-print(f"accuracy by the rationale {right:.1%}, by other words {by_others:.1%}; your guess: {guess:.1%}")
+print(f"accuracy by the rationale {right:.1%}, by random words {by_others:.1%}; your guess: {guess:.1%}")
+if not free.any():
+    print("In each sentence, all words or none are selected. So there are no other words to draw.")
 
 # %% [markdown]
 # ## Summary

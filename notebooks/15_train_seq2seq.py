@@ -123,7 +123,7 @@ assert all(np.isfinite(list(found.values())).all() for found in result.metrics.v
 
 # %% tags=["figure"]
 fig, (left, right) = figures.new_figure(ncols=2, size=(13, 4.6))
-title = f"Perplexity on dev falls to {min(perplexities):.1f}"
+title = f"The lowest perplexity on dev is {min(perplexities):.1f}"
 steps, settled = np.arange(1, 1 + len(perplexities)), [row.get("train_settled", np.nan) for row in result.history]
 figures.draw_lines(steps, {"dev": perplexities}, left, title=title, xlabel="epoch", ylabel="perplexity per word",
                    markers=True)

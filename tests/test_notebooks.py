@@ -101,7 +101,8 @@ def test_files_of_ones_own_are_learned_in_a_notebook(kind: str, outputs: Path, t
         rows = [{"Review Text": row["text"], "stars": row["label"]} for row in rated(120)]
         changes = {"text": "Review Text", "label": "stars"}
     else:
-        rows = [row | {"claim": "it is good"} for row in reviews(80)]
+        names = {"neg": "no/never", "pos": "pos"}  # no name of a file
+        rows = [row | {"claim": "It isn't  good", "label": names[row["label"]]} for row in reviews(80)]
         changes = {"second": "claim"}
     notebook = notebook_path("17_train_own_texts" if kind == "scores" else "13_train_nli")
     changes["corpus"] = str(write_table(tmp_path / "my texts.csv", rows))
@@ -115,10 +116,16 @@ def test_files_of_ones_own_are_learned_in_a_notebook(kind: str, outputs: Path, t
         given = {f"{row['stars']:.4g}" for row in rows}
         known = re.findall(r"(?:too low|too high): the label is ([\d.]+)<", page)
         assert len(known) > 5 and {*known} <= given, "the scores of the file"
+    else:
+        page, summary = ((folder / name).read_text() for name in ("rationales.html", "summary.txt"))
+        assert page.count("It isn&#x27;t  good</div>") == 8, "all pairs of test, as they stand in the file"
+        assert page.count("Aligned words") == 8, "below each of them"
+        assert summary.startswith("test accuracy: softmax ") and "TF-IDF + logistic regression" in summary
+        assert not [path for path in (folder / "figures").iterdir() if path.is_dir()], "one file per picture"
     model = load_run(folder)
     assert any(note.startswith("too few ") for note in model.notes), "what the notebook has noted is told again"
     (answer,) = model([("a warm film", "it is good")] if kind == "pairs" else ["film number 3"])
-    assert answer.label in ("neg", "pos") if kind == "pairs" else 1 <= answer.scores["stars"] <= 10
+    assert answer.label in names.values() if kind == "pairs" else 1 <= answer.scores["stars"] <= 10
 
 
 @pytest.mark.parametrize("kind", ["an ERASER folder", "a table of scores"])
@@ -138,6 +145,33 @@ def test_reviews_of_ones_own_are_learned_and_read(kind: str, outputs: Path, tmp_
     scores = read_metrics(folder)["test"]
     assert "accuracy" in scores and "blind_random_span" in scores if kind == "an ERASER folder" else "mse" in scores
     assert (folder / "splits.csv").is_file()
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        pytest.param({"selection": 0.005}, "", id="a target below the rate of a code"),
+        pytest.param({"num_test": 1}, "no test example in it; accepted: at least one", id="no review of a class"),
+    ],
+)
+def test_rationales_fail_with_odd_settings_too(changes: dict, message: str, tmp_path: Path) -> None:
+    notebook = notebook_path("16_failures")
+    try:
+        run_forked(notebook, smoke_items(notebook, epochs=1, **changes), outputs=tmp_path, name="odd")
+    except (BadInput, RunFailed) as error:
+        assert message and message in f"{error}"
+    else:
+        assert not message
+
+
+@pytest.mark.data
+def test_where_all_words_are_selected_an_exercise_says_that_there_are_no_others(outputs: Path) -> None:
+    notebook = notebook_path("12_train_sst")
+    try:
+        folder = run_forked(notebook, smoke_items(notebook, model="full_text"), outputs=outputs, name="full")
+    except RunFailed as error:
+        pytest.fail(f"{error}", pytrace=False)
+    assert "So there are no other words to draw." in (folder / "run.ipynb").read_text(encoding="utf-8")
 
 
 @pytest.mark.slow
