@@ -317,7 +317,9 @@ def texts_as_written(p: Any, own: OwnTexts, split: str, count: int) -> list[str]
 
 def pairs_as_written(p: Any, own: OwnTexts, split: str, count: int) -> list[tuple[str, ...]]:
     """The first pairs of a split, each (text, second text), as they stand in their files; see `texts_as_written`."""
-    sides = [(example.tokens[1:], (example.second or ())[1:]) for example in own.splits[split][:count]]  # without `NULL`
+    sides = [
+        (example.tokens[1:], (example.second or ())[1:]) for example in own.splits[split][:count]
+    ]  # without `NULL`
     return _as_written(p, own, split, [(" ".join(first), " ".join(second)) for first, second in sides])
 
 
