@@ -350,6 +350,8 @@ if settles:
         without, with_it = by_way.loc[k, "none"], by_way.loc[k, "leave-one-out"]
         assert without["min"] <= with_it["max"] and with_it["min"] <= without["max"], f"K = {k}: the ranges overlap"
         assert with_it["words"] < without["words"], f"K = {k}: leave-one-out keeps fewer words"
+    falling = [by_way.loc[(k, "none"), "median"] for k in compared]
+    assert falling == sorted(falling, reverse=True), "more draws, fewer steps, as far as the medians go"
 
 # %% tags=["figure"]
 fig, ax = figures.new_figure(size=(10, 5.2))

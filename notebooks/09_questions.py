@@ -382,6 +382,10 @@ if settles:
     assert abs(ends["signed"] - 0.2) < 0.03, "the signed rule holds Bernoulli gates too"
     assert (runs["authors"][1]["rate"][: p.num_steps] > 0.9).float().mean() > 0.8, "everything is selected"
     assert ends["authors"] < 0.1, "and then next to nothing"
+    less_noise, trace = runs["authors, less noise"]
+    assert (trace["rate"] > 0.9).sum() < (runs["authors"][1]["rate"] > 0.9).sum() / 2, "everything for a shorter time"
+    assert toy.evaluate(less_noise)["accuracy"] > 0.9, "with less noise it learns the task"
+    assert ends["authors, less noise"] < 0.17, "and still ends below its target"
 
 # %% tags=["figure"]
 fig, ax = figures.new_figure(size=(10, 5))

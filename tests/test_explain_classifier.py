@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 import rationale
+from rationale.data.characters import token_spans
 from rationale.errors import BadInput
 from rationale.explain.enough import eliminate, side_by_side
 from rationale.runs.answer import Answer, Answers
@@ -26,7 +27,7 @@ def is_enough(classifier, text, words, margin):
     """The definition, for joined words: the same label, and a probability that drops by at most the margin."""
     (whole,), (alone,) = classifier([text]), classifier([" ".join(words)])
     label = int(np.argmax(whole))
-    return int(np.argmax(alone)) == label and alone[label] >= whole[label] - margin - 1e-9
+    return int(np.argmax(alone)) == label and alone[label] >= whole[label] - margin - 1e-6
 
 
 def smallest(classifier, text, margin):
@@ -46,7 +47,7 @@ def is_needed(classifier, text, words, margin):
     (whole,), (rest,) = classifier([text]), classifier([others])
     label = int(np.argmax(whole))
     ahead = max(p for c, p in enumerate(rest) if c != label) - rest[label]
-    return int(np.argmax(rest)) != label and ahead >= margin - 1e-9
+    return int(np.argmax(rest)) != label and ahead >= margin - 1e-6
 
 
 def random_texts(number, longest, seed):
@@ -92,7 +93,9 @@ def test_for_a_linear_classifier_no_smaller_set_of_words_is_needed(margin):
             assert is_needed(linear, found.text, set(np.flatnonzero(found.z)), margin), found.text
         else:
             missing += 1
-            assert str(found).endswith(": no words were found without which the answer is another one")
+            lead = f"leads by {margin:g}" if margin else "is given"
+            assert str(found).endswith(f": no words were found without which another answer {lead}")
+            assert (found.rest, found.otherwise, found.comprehensiveness) == (None, None, None)
     assert 0 < missing < 60
 
 
@@ -142,7 +145,7 @@ def test_of_two_words_that_are_each_enough_both_are_needed_and_of_two_that_are_n
     text = "a good film and a great cast"
     (found,) = rationale.explain_classifier(either, [text], labels=["neg", "pos"], quiet=True, words="needed")
     assert kept(found) == ["good", "great"]
-    assert str(found) == "pos (0.90), neg without these words, 0.10 for pos"
+    assert str(found) == "pos (0.90); without these words neg (0.90), and pos (0.10)"
     (found,) = rationale.explain_classifier(both, [text], quiet=True, words="needed")
     assert kept(found) in (["good"], ["great"])
 
@@ -163,7 +166,7 @@ def test_of_two_words_that_are_each_enough_one_is_found_and_of_two_that_are_need
 
 def test_an_answer_that_is_given_without_any_word_needs_none():
     (found,) = rationale.explain_classifier(lambda texts: [[0.8, 0.2] for _ in texts], ["a film"], quiet=True)
-    assert str(found) == "0 (0.80), 0.80 without any word: none is needed for this answer"
+    assert str(found) == "0 (0.80); 0.80 without any word, which is enough"
     assert found.rationale == () and found.alone == found.rest == found.probability == 0.8
     assert (found.sufficiency, found.comprehensiveness) == (0, 0)
 
@@ -183,7 +186,7 @@ def test_an_explanation_says_what_the_classifier_answers_to_the_words_alone_and_
     assert kept(found) == ["great"] and [text[span.start : span.end] for span in found.rationale] == ["great"]
     assert (found.label, found.probability, found.alone) == ("neg" if whole[0] > 0.5 else "pos", max(whole), alone[1])
     assert found.rest == rest[1] and found.comprehensiveness == whole[1] - rest[1]
-    assert str(found) == f"pos ({whole[1]:.2f}), {alone[1]:.2f} from these words alone, {rest[1]:.2f} from the others"
+    assert str(found) == f"pos ({whole[1]:.2f}); {alone[1]:.2f} from these words alone, {rest[1]:.2f} without them"
 
 
 def test_the_number_of_questions_is_about_twice_the_number_of_words_and_hardly_grows_with_long_texts():
@@ -220,6 +223,47 @@ def test_a_function_may_split_a_text_into_words():
     assert kept(found) == ["好"] and [span.text for span in found.rationale] == ["好"]
 
 
+def test_spaces_that_a_tokeniser_gives_are_no_words_and_built_in_tokenisers_leave_nothing_out():
+    (found,) = rationale.explain_classifier(linear, ["good film"], tokeniser=list, quiet=True)
+    assert found.tokens == tuple("goodfilm")
+    text = 'The "film" isn\'t \u201cso\u201d good\u2026 (really)\t/ not\xa0bad; $5.00 \U0001f600 e\u0301!'
+    for name in ("treebank", "words", "spaces"):
+        (found,) = rationale.explain_classifier(linear, [text], tokeniser=name, margin=0.0, quiet=True)
+        spans = token_spans(text, found.tokens)
+        between = [
+            text[a:b]
+            for a, b in zip([0, *(end for _, end in spans)], [*(start for start, _ in spans), None], strict=True)
+        ]
+        assert not "".join(between).strip(), (name, between)
+
+
+def test_a_drop_or_a_lead_of_exactly_the_margin_is_within_it():
+    def drops(texts):  # .9 - .85 > .05 in floating point
+        return [[0.1, 0.9] if text == "a b" else [0.15, 0.85] for text in texts]
+
+    def leads(texts):  # .575 - .425 < .15
+        return [[0.1, 0.9] if "x" in text else [0.575, 0.425] for text in texts]
+
+    for kind in (list, lambda rows: np.array(rows, dtype=np.float32)):
+        (found,) = rationale.explain_classifier(lambda texts, kind=kind: kind(drops(texts)), ["a b"], quiet=True)
+        assert kept(found) == []
+        (found,) = rationale.explain_classifier(
+            lambda texts, kind=kind: kind(leads(texts)), ["a x"], margin=0.15, quiet=True, words="needed"
+        )
+        assert kept(found) == ["x"]
+
+
+def test_words_whose_absence_alone_does_no_harm_are_added_in_the_order_of_what_they_do_together():
+    table = {"a b c d": 0.9, "b c d": 0.6, "c d": 0.58, "a c d": 0.8, "a b d": 0.7, "a b c": 0.85, "b d": 0.55,
+             "b c": 0.3, "a d": 0.7, "": 0.9}  # fmt: skip
+
+    def answers(texts):  # without a and d, it is the other label; a and c do more harm alone, and no prefix is enough
+        return [[1 - p, p] for p in (table.get(text, 0.8) for text in texts)]
+
+    (found,) = rationale.explain_classifier(answers, ["a b c d"], quiet=True, words="needed")
+    assert kept(found) == ["a", "d"] and found.rest == 0.3
+
+
 def test_a_bar_counts_the_texts(capsys, monkeypatch):
     monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
     rationale.explain_classifier(linear, ["good"] * 3)
@@ -237,7 +281,8 @@ def test_answers_of_other_libraries_are_read():
             [{"label": "1", "score": p}, {"label": "0", "score": q}] for q, p in linear(texts)
         ],
         "dicts": lambda texts: [{"0": q, "1": p} for q, p in linear(texts)],
-        "a table": lambda texts: pd.DataFrame(linear(texts), columns=["0", "1"]),
+        "a table": lambda texts: pd.DataFrame(linear(texts)),
+        "a table with names": lambda texts: pd.DataFrame(linear(texts), columns=["0", "1"])[["1", "0"]],
     }
     for name, form in forms.items():
         found = rationale.explain_classifier(form, texts, quiet=True)
@@ -264,7 +309,7 @@ def test_a_list_of_explanations_makes_a_page(tmp_path):
     assert "<title>Mine</title>" in page and "&lt;b&gt;" in page and ">good</b></mark>" in page and "no words" in page
     assert "the model predicted from these words" not in page and "from these words alone" in page
     page = rationale.explain_classifier(linear, ["a good film"], quiet=True, words="needed").to_html()
-    assert "<title>Words that are needed</title>" in page and "No highlighted word can be put back" in page
+    assert "<title>Words that are needed</title>" in page and "another answer leads by at least 0.05" in page
 
 
 def test_what_cannot_be_explained_is_refused_in_one_line():
@@ -289,7 +334,12 @@ def test_what_cannot_be_explained_is_refused_in_one_line():
         (linear, ["a"], {"mask": None}, "mask: None; accepted"),
         (linear, ["a"], {"batch_size": 0}, "batch_size: 0; accepted"),
         (linear, ["a"], {"words": "enoug"}, "words: 'enoug'; accepted: enough or needed"),
-        (linear, ["a"], {"words": ["needed"]}, "words: .*accepted: enough or needed"),
+        (linear, ["a"], {"words": np.array(["needed", "enough"])}, "words: .*accepted: enough or needed"),
+        (linear, ["a b"], {"tokeniser": lambda text: None}, "tokeniser: None for 'a b'; accepted: a list of its words"),
+        (linear, ["a b"], {"tokeniser": lambda text: [1, 2]}, r"tokeniser: \[1, 2\] for 'a b'; accepted"),
+        (linear, ["a b"], {"tokeniser": lambda text: ["a", "Ġb"]}, "tokeniser: 'Ġb' does not stand in 'a b'; accepted"),
+        (linear, ["a ... b!"], {"tokeniser": lambda text: ["a", "b"]}, r"leaves out '\.\.\.' of .*accepted: .*\\w"),
+        (linear, ["so a b"], {"tokeniser": lambda text: ["a", "b"]}, "it leaves out 'so' of"),
         (linear, ["a"], {"tokeniser": "mine"}, "tokeniser: 'mine'; accepted: one of treebank.*, or a function"),
         (linear, ["a"], {"labels": ["neg", "neg"]}, "labels: .*two or more different names"),
         (linear, ["a"], {"labels": "np"}, "labels: 'np'; accepted: a list"),

@@ -16,8 +16,9 @@ A set S of words is *needed* if the classifier gives another label to the words 
     max_{c != y} p(c | text without S) >= p(y | text without S) + epsilon
 
 We look for a small such set by adding words, those first whose absence alone does the most harm, until the label is
-another one. Then we put back those that are needless, as above. So no word of the set can be put back alone. There may
-be no such set, as for a classifier that gives the same label to an empty text, and the search may miss one.
+another one. If this fails, we add in each step the word that does the most harm beside those that are already out. In
+the end we put back the words that are needless, as above, so no word of the set can be put back alone. There may be no
+such set, as for many texts whose label the classifier gives to an empty text, too, and the search may miss one.
 
 Sources: sufficient input subsets (Carter, Mueller, Jain and Gifford 2019), which leave out one word at a time; evidence
 counterfactuals (Martens and Provost 2014), which add words as we do. Like erasure, a search has the hindsight of
@@ -30,14 +31,15 @@ Words = tuple[int, ...]  # the positions of the words of a set, in order
 Search = Generator[list[Words], list[float], Words | None]  # asks about sets, is sent their slack, returns a set
 
 MOST_UNITS = 64  # parts of a text from which words are left out at first, see `eliminate`
+MOST_ADDED = 16  # parts that `accumulate` adds one at a time
 
 
 def eliminate(num_words: int, most_units: int = MOST_UNITS) -> Search:
     """Search for a small set of words that is enough.
 
     A long text is first divided into at most `most_units` parts of equal length, and parts are left out as words are.
-    Each part that remains is halved, until parts are single words. So a text of 1,000 words costs hardly more questions
-    than one of 64.
+    Each part that remains is halved, until parts are single words. So if few words matter, a text of 1,000 words costs
+    hardly more questions than one of 64.
 
     Parameters
     ----------
@@ -85,11 +87,27 @@ def accumulate(num_words: int, most_units: int = MOST_UNITS) -> Search:
     parts = _parts(num_words, most_units)
     alone = yield parts
     worst_first = sorted(range(len(parts)), key=lambda i: -alone[i])
-    together = yield [_joined([parts[i] for i in sorted(worst_first[:k])]) for k in range(1, len(parts) + 1)]
-    number = next((k for k, slack in enumerate(together, start=1) if slack >= 0), None)
-    if number is None:
+    prefixes = [worst_first[:k] for k in range(1, len(parts) + 1)]
+    together = yield [_joined([parts[i] for i in sorted(prefix)]) for prefix in prefixes]
+    found = next((prefix for prefix, slack in zip(prefixes, together, strict=True) if slack >= 0), None)
+    if found is None:
+        found = yield from _added_one_by_one(parts)
+    if found is None:
         return None
-    return (yield from _refined([parts[i] for i in sorted(worst_first[:number])]))
+    return (yield from _refined([parts[i] for i in sorted(found)]))
+
+
+def _added_one_by_one(parts: list[Words]) -> Generator[list[Words], list[float], list[int] | None]:
+    """Add in each step the part that does the most harm beside those that have been added, until they are needed."""
+    added: list[int] = []
+    while len(added) < min(MOST_ADDED, len(parts)):
+        others = [i for i in range(len(parts)) if i not in added]
+        slack = yield [_joined([parts[j] for j in sorted([*added, i])]) for i in others]
+        worst = max(range(len(others)), key=slack.__getitem__)
+        added.append(others[worst])
+        if slack[worst] >= 0:
+            return added
+    return None
 
 
 def _parts(num_words: int, most_units: int) -> list[Words]:

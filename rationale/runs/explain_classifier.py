@@ -5,7 +5,7 @@ questions   texts of some of their words  ->  the classifier  ->  rows of probab
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from numbers import Real
 from typing import Any
@@ -21,6 +21,7 @@ Classifier = Callable[[list[str]], Any]
 Tokeniser = Callable[[str], list[str]]
 WINDOW = 16  # texts that are explained side by side
 SAME = 1e-3  # probabilities of one text may differ by so much when the classifier is asked again
+ROUNDING = 1e-6  # of differences of probabilities, which may be float32: 0.9 - 0.85 is at most 0.05
 SEARCHES = {"enough": eliminate, "needed": accumulate}
 ABOUT = {
     "enough": """Above each text you see the answer of the classifier to the whole text, and its probability in
@@ -28,13 +29,17 @@ brackets. If the classifier reads the highlighted words alone, it gives the same
 probabilities of this answer: when the classifier reads the highlighted words alone, and when it reads only the other
 words. If the second of them is high, too, other words of the text are enough as well.""",
     "needed": """Above each text you see the answer of the classifier to the whole text, and its probability in
-brackets. Without the highlighted words, the classifier gives another answer, which stands behind it. You also see the
-probability of the first answer without these words. No highlighted word can be put back alone: with it, the first
-answer would be given again, or the other one would lead by less than the margin.""",
+brackets. Without the highlighted words, another answer leads by at least {margin:g}. You see both probabilities behind
+the text that says so. No highlighted word can be put back alone: with it, the other answer would no longer lead by so
+much. Where nothing is highlighted, no such words were found.""",
 }
 ACCEPTED = (
     "accepted: a row of probabilities for each text, as of `predict_proba` of scikit-learn or of a pipeline of "
     "transformers with top_k=None"
+)
+OF_TOKENS = (
+    "accepted: a function from a text to its words, as they stand there and without leaving out anything but spaces, "
+    r"such as re.compile(r'\w+|[^\w\s]').findall"
 )
 FROM_SCORES = (
     "accepted: probabilities of two or more classes, which add up to 1; make them by a softmax from logits, as "
@@ -53,21 +58,32 @@ class Explanation(Answer):
         words were found.
     alone : float in [0, 1], or None
         The probability of `label` if the classifier reads only the rationale; None for a text without words.
-    rest : float in [0, 1], or None
-        The probability of `label` if it reads only the other words.
-    otherwise : str or None
-        The label that it gives if it reads only the other words.
+    rest_probabilities : class -> float in [0, 1]
+        The probabilities if it reads only the other words; empty for a text without words, and if no needed words were
+        found.
     tries : int
         How many texts the classifier has read for this explanation.
     words : str
         What was asked: "enough" or "needed".
+    margin : float in [0, 1)
+        How much the probability may drop, or how far another label has to lead.
     """
 
     alone: float | None = None
-    rest: float | None = None
-    otherwise: str | None = None
+    rest_probabilities: dict[str, float] = field(default_factory=dict)
     tries: int = 0
     words: str = "enough"
+    margin: float = 0.0
+
+    @property
+    def rest(self) -> float | None:
+        """The probability of `label` if the classifier reads only the other words."""
+        return self.rest_probabilities.get(self.label) if self.label is not None else None
+
+    @property
+    def otherwise(self) -> str | None:
+        """The label that the classifier gives if it reads only the other words."""
+        return max(self.rest_probabilities, key=self.rest_probabilities.__getitem__, default=None)
 
     @property
     def sufficiency(self) -> float | None:
@@ -83,14 +99,16 @@ class Explanation(Answer):
         answer, verdict, label = super()._in_words()
         if self.alone is None:
             return answer, verdict, label
-        if self.words == "needed" and not self.rationale:
-            answer += ": no words were found without which the answer is another one"
+        if self.words == "needed" and self.otherwise is None:
+            lead = f"leads by {self.margin:g}" if self.margin else "is given"
+            answer += f": no words were found without which another answer {lead}"
         elif self.words == "needed":
-            answer += f", {self.otherwise} without these words, {self.rest:.2f} for {self.label}"
+            other = f"{self.otherwise} ({self.rest_probabilities[str(self.otherwise)]:.2f})"
+            answer += f"; without these words {other}, and {self.label} ({self.rest:.2f})"
         elif not self.rationale:
-            answer += f", {self.alone:.2f} without any word: none is needed for this answer"
+            answer += f"; {self.alone:.2f} without any word, which is enough"
         else:
-            answer += f", {self.alone:.2f} from these words alone, {self.rest:.2f} from the others"
+            answer += f"; {self.alone:.2f} from these words alone, {self.rest:.2f} without them"
         return answer, verdict, label
 
 
@@ -99,8 +117,8 @@ class Explanations(Answers):
 
     def to_html(self, title: str | None = None) -> str:
         """A page that stands alone, with the texts and the words that are enough, or needed, highlighted."""
-        words = self[0].words if self else "enough"
-        return to_page(self, title or f"Words that are {words}", ABOUT[words])
+        words, margin = (self[0].words, self[0].margin) if self else ("enough", 0.0)
+        return to_page(self, title or f"Words that are {words}", ABOUT[words].format(margin=margin))
 
 
 def explain_classifier(
@@ -144,7 +162,7 @@ def _refuse_settings(classifier: Any, labels: Any, margin: Any, mask: Any, batch
         raise BadInput(f"mask: {excerpt(mask)}; accepted: a text, such as [MASK], or an empty one to leave words out")
     if type(batch_size) is not int or batch_size < 1:
         raise BadInput(f"batch_size: {excerpt(batch_size)}; accepted: a whole number from 1")
-    if words not in tuple(SEARCHES):  # a tuple also takes what cannot be hashed
+    if not isinstance(words, str) or words not in SEARCHES:
         raise BadInput(f"words: {excerpt(words)}; accepted: {' or '.join(SEARCHES)}")
 
 
@@ -228,8 +246,9 @@ class _Asked:
 
 
 def _rows(answers: Any) -> list[Any]:
-    if hasattr(answers, "to_numpy"):  # a table of pandas
-        answers = answers.to_numpy()
+    if hasattr(answers, "to_numpy"):  # a table of pandas, whose columns may have the names of the classes
+        named = all(isinstance(name, str) for name in getattr(answers, "columns", [0]))
+        answers = answers.to_dict("records") if named else answers.to_numpy()
     try:
         return list(answers.tolist() if hasattr(answers, "tolist") else answers)
     except TypeError:
@@ -279,10 +298,33 @@ def _explained(
     """The explanation of each text, a window of texts at a time."""
     texts = iter(texts)
     while window := list(islice(texts, WINDOW)):
-        tokens = [list(split(text)) for text in window]
-        read = [_Text(text, its, token_spans(text, its), mask) for text, its in zip(window, tokens, strict=True)]
+        read = [_split(text, split, mask) for text in window]
         found = iter(_window(asked, [one for one in read if one.tokens], margin, words))
-        yield from (next(found) if one.tokens else Explanation(one.text, words=words) for one in read)
+        yield from (next(found) if one.tokens else Explanation(one.text, words=words, margin=margin) for one in read)
+
+
+def _split(text: str, split: Tokeniser, mask: str) -> _Text:
+    """A text with the places of its words, which have to be all of it but for spaces."""
+    tokens = split(text)
+    if (
+        not isinstance(tokens, Sequence)
+        or isinstance(tokens, str)
+        or not all(isinstance(token, str) for token in tokens)
+    ):
+        raise BadInput(f"tokeniser: {excerpt(tokens)} for {excerpt(text, 40)}; accepted: a list of its words")
+    tokens = [token for token in tokens if token.strip()]
+    spans = token_spans(text, tokens)
+    if split not in TOKENISERS.values():
+        ends, starts = [0, *(end for _, end in spans)], [*(start for start, _ in spans), len(text)]
+        missing = next((token for token, (start, end) in zip(tokens, spans, strict=True) if start == end), None)
+        left_out = [text[end:start].strip() for end, start in zip(ends, starts, strict=True)]
+        if missing is not None:
+            raise BadInput(f"tokeniser: {excerpt(missing)} does not stand in {excerpt(text, 40)}; {OF_TOKENS}")
+        if any(left_out):
+            raise BadInput(
+                f"tokeniser: it leaves out {excerpt(max(left_out, key=len))} of {excerpt(text, 40)}; {OF_TOKENS}"
+            )
+    return _Text(text, tokens, spans, mask)
 
 
 def _window(asked: _Asked, texts: list[_Text], margin: float, words: str) -> list[Explanation]:
@@ -294,11 +336,11 @@ def _window(asked: _Asked, texts: list[_Text], margin: float, words: str) -> lis
 
     def slack(row: list[float], number: int) -> float:
         """How far a row is within the bound of the search, see `explain.enough`; negative outside."""
-        label = labels[number]
+        label, same = labels[number], _likeliest(row) == labels[number]
         if words == "enough":
-            return row[label] - whole[number][label] + margin if _likeliest(row) == label else -1.0
-        ahead = max(p for c, p in enumerate(row) if c != label) - row[label] - margin
-        return ahead if _likeliest(row) != label else min(ahead, -math.ulp(0.0))  # of equals, the first is the label
+            return row[label] - whole[number][label] + margin + ROUNDING if same else -1.0
+        ahead = max(p for c, p in enumerate(row) if c != label) - row[label] - margin + ROUNDING
+        return min(ahead, -math.ulp(0.0)) if same else ahead  # of equal probabilities, that of the first label counts
 
     def ask(questions: list[tuple[int, Words]]) -> list[float]:
         for number, _ in questions:
@@ -307,7 +349,8 @@ def _window(asked: _Asked, texts: list[_Text], margin: float, words: str) -> lis
         rows = asked([texts[number].of_words(kept) for (number, _), kept in zip(questions, read, strict=True)])
         return [slack(row, number) for (number, _), row in zip(questions, rows, strict=True)]
 
-    found = [set(kept or ()) for kept in side_by_side([SEARCHES[words](len(one.tokens)) for one in texts], ask)]
+    searched = side_by_side([SEARCHES[words](len(one.tokens)) for one in texts], ask)
+    found = [set(kept or ()) for kept in searched]
     alone = asked([one.of_words(kept) for one, kept in zip(texts, found, strict=True)])
     rests = [every - kept for every, kept in zip(everything, found, strict=True)]
     without = asked([one.of_words(rest) for one, rest in zip(texts, rests, strict=True)])
@@ -322,10 +365,10 @@ def _window(asked: _Asked, texts: list[_Text], margin: float, words: str) -> lis
             tokens=tuple(one.tokens),
             z=z,
             alone=alone[i][labels[i]],
-            rest=without[i][labels[i]],
-            otherwise=names[_likeliest(without[i])],
+            rest_probabilities=dict(zip(names, without[i], strict=True)) if searched[i] is not None else {},
             tries=tries[i],
             words=words,
+            margin=margin,
         )
         explanations.append(explanation)
     return explanations
