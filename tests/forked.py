@@ -3,8 +3,8 @@
 `run_forked` is the runner with this executor instead of `papermill_kernel`. Parameters are injected by papermill,
 IPython runs the cells and formats what they display, and every traceback that it shows counts as a failure. The child
 has the environment and the working directory of a kernel. What it lacks is Jupyter's protocol: no kernel that could
-die or be interrupted, and no output while it runs. A figure that a cell ends with is drawn once, and not as the two
-SVGs of a page, on which a run with many figures would spend half of its time. `run_warm` has all of these: it is the
+die or be interrupted, and no output while it runs. A figure that a cell shows is drawn once, and not as the two SVGs
+of a page, on which a run with many figures would spend half of its time. `run_warm` has all of these: it is the
 runner in a fork of the same process, and its kernel is one more fork, as in a sweep.
 """
 
@@ -160,6 +160,8 @@ def _shell() -> Any:
     from IPython.core.interactiveshell import InteractiveShell
     from traitlets.config import Config
 
+    from rationale.figures import look
+
     class Hook(DisplayHook):
         """Keeps the value of a cell's last line in all its formats, where IPython would print it."""
 
@@ -182,14 +184,14 @@ def _shell() -> Any:
 
     shell = Shell.instance(config=Config({"HistoryManager": {"enabled": False}}), displayhook_class=Hook)
     shell.shown, shell.results = [], []
-    shell.display_formatter.formatters["image/svg+xml"].for_type_by_name("rationale.figures.look", "Picture", _drawn)
+    look._displayed = _drawn  # in this process, which executes one notebook
     return shell
 
 
-def _drawn(fig: Any) -> str:
+def _drawn(fig: Any) -> tuple[str, dict]:
     """Draw a figure, without a file, so that one that cannot be drawn fails its cell."""
     fig.draw_without_rendering()
-    return "<svg/>"
+    return "<svg/>", {}
 
 
 def _run(shell: Any, path: Path, parameters: dict[str, Any], go_on: bool) -> dict[int, CellFailed]:
