@@ -29,9 +29,9 @@ brackets. If the classifier reads the highlighted words alone, it gives the same
 probabilities of this answer: when the classifier reads the highlighted words alone, and when it reads only the other
 words. If the second of them is high, too, other words of the text are enough as well.""",
     "needed": """Above each text you see the answer of the classifier to the whole text, and its probability in
-brackets. Without the highlighted words, another answer leads by at least {margin:g}. It stands behind the first one, with
-both probabilities. No highlighted word can be put back alone: with it, the other answer would no longer lead by so
-much. Where nothing is highlighted, no such words were found.""",
+brackets. Without the highlighted words, another answer leads by at least {margin:g}. It stands behind the first one,
+with both probabilities. No highlighted word can be put back alone: with it, the other answer would no longer lead by
+so much. Where nothing is highlighted, no such words were found.""",
 }
 ACCEPTED = (
     "accepted: a row of probabilities for each text, as of `predict_proba` of scikit-learn or of a pipeline of "
