@@ -118,29 +118,31 @@ if len(table):
 
 # %% [markdown]
 # *Reading*. (These are means over seeds, and the column *seeds* has their number. We trained seeds 5 and 6 of softmax
-# and of sparsemax on a GPU.) On average, every sparse map with its usual settings is behind softmax, sparsemax by less
-# than two and a half points and each other map by less than two. These maps open a sixth to two fifths of the cells.
-# (You find out in section 2 why there are larger penalties of oscarmax.) In Niculae and Blondel's table every sparse
-# map is *ahead* of softmax by up to one point, which we do not find.
+# and of sparsemax on a GPU.) On average, every sparse map with its usual settings is behind softmax by less than two
+# points. These maps open a sixth to two fifths of the cells. (You find out in section 2 why there are larger penalties
+# of oscarmax.) In Niculae and Blondel's table every sparse map is *ahead* of softmax by up to one point, which we do
+# not find.
 #
-# Two of these means hide a seed that is unlike the others.
+# Two of these means hide seeds that are unlike the others.
 #
-# - *Fusedmax, seed 1*, opens nearly three quarters of the cells, and the other four seeds open a sixth to two fifths.
-#   It is more than a point less accurate than each of the others. These four are less than a point behind softmax on
-#   average. Over all five seeds, fusedmax is behind by more than chance (the table for sentence pairs in RESULTS.md has
-#   the interval).
-# - *Sparsemax, seed 5*, learned more slowly. On dev it is the last of the five seeds from the second epoch on, and in
-#   the end it is eight points behind softmax. The other four are less than a point behind on average.
+# - *Fusedmax, seed 1*, opens nearly three quarters of the cells, and the other seven seeds open an eighth to a half. It
+#   is the least accurate of the eight. Over all of them, fusedmax is behind by more than chance (the table for sentence
+#   pairs in RESULTS.md has the interval).
+# - *Sparsemax, seed 5*, learned more slowly. On dev it is the last of all seeds from the third epoch on, and in the end
+#   it is more than eight points behind softmax. Seed 7 is three points behind. The others are less than a point behind
+#   on average.
 #
-# Why are these two seeds different? We have a possible explanation, which we have not tested. Many of their rows may
-# have passed no gradient. You know two kinds of such rows from `40_sparse_attention`. If the scores of a row satisfy
-# (A9), fusedmax gives the same weight to all words. If a row is one-hot, all of its weight is on one word. In both
-# cases the Jacobian is 0 (A10). In a row of the first kind all cells are open, and the unusual seed of fusedmax opens
-# the most cells. In a row of the second kind one cell is open, and the slow seed of sparsemax opens the fewest cells.
-# With runs of your own, you can count the rows without a gradient in section 3 (column *settled*).
+# Why are these seeds different? We have a possible explanation. Many of their rows may have passed no gradient. You
+# know two kinds of such rows from `40_sparse_attention`. If the scores of a row satisfy (A9), fusedmax gives the same
+# weight to all words. If a row is one-hot, all of its weight is on one word. In both cases the Jacobian is 0 (A10). In
+# a row of the first kind all cells are open, and the unusual seed of fusedmax opens the most cells. In a row of the
+# second kind one cell is open. If this explains the slow seeds of sparsemax, then seeds that open fewer cells should be
+# less accurate. They are: over the seeds of sparsemax, the two numbers have a rank correlation of more than 0.8. This
+# does not prove the explanation, because something else may cause both. With runs of your own, you can count the rows
+# without a gradient in section 3 (column *settled*).
 #
 # > How much may such a seed mean? Seed 5 of sparsemax was trained on a GPU. We trained it once more on a CPU, with the
-# > same initial weights and batches, and there it was as accurate as the other four (this run is not committed). And
+# > same initial weights and batches, and there it was as accurate as the usual seeds (this run is not committed). And
 # > once before, with earlier code and on another CPU, the same seeds of fusedmax and oscarmax gave other accuracies,
 # > and oscarmax was level with softmax. So where a run ends may depend on how its sums are rounded, and a difference of
 # > a point between two maps tells you little.
@@ -159,8 +161,7 @@ if is_ours:
     usual = table[table["network"].eq("")].set_index("model")
     behind = usual["behind softmax"].astype(float)
     maps = usual.index.isin(["sparsemax", "fusedmax", "oscarmax", "sq_pnorm_max"])
-    assert behind[maps & (usual.index != "sparsemax")].between(0, 0.02).all(), "behind, within two points"
-    assert 0 < behind["sparsemax"] < 0.025, "and sparsemax within two and a half points"
+    assert behind[maps].between(0, 0.02).all(), "behind, within two points"
     assert usual.loc[maps, "rate_selected"].between(0.15, 0.4).all(), "a sixth to two fifths"
     gates = usual[usual.index == "hardkuma"]
     assert behind["hardkuma"].round(3).between(0.04, 0.05).all(), "four to five points"
@@ -169,12 +170,12 @@ if is_ours:
     in_training = table["network"].eq("measure=training")
     flat = table["network"].str.contains("gamma=4")
     single = in_training | table["model"].eq("recurrent") | table["network"].eq("lam=0.03") | flat
-    on_gpu, more = {"softmax", "sparsemax"}, {"softmax": 6, "sparsemax": 5, "fusedmax": 5}
+    on_gpu, more = {"softmax", "sparsemax"}, {"softmax": 6, "sparsemax": 10, "fusedmax": 8}
     twice = flat & (table["model"].eq("sparsemax") | table["network"].str.contains("lam=0.0025"))
     seeds = table["model"].map(more).fillna(3).mask(table["network"].str.contains("warm_start=8"), 6).mask(single, 1)
     seeds = seeds.mask(twice, 2)
     seeds = seeds.mask(table["model"].eq("hardkuma") & table["target"].eq(0.1) & table["network"].eq(""), 7)
-    assert table["seeds"].eq(seeds).all(), "one seed, two, three, five, six or seven"
+    assert table["seeds"].eq(seeds).all(), "the seeds that the sweeps list"
     elsewhere = results[results["device"].ne("cpu")]
     assert set(elsewhere["model"]) == on_gpu and set(elsewhere["seed"]) == {5, 6}, "what was trained on a GPU"
     assert table.loc[in_training, "rate_selected"].lt(0.01).all(), "hardly any cell"
@@ -185,21 +186,21 @@ if is_ours:
     assert ahead.between(0, 0.01).all() and set(ahead.index) == {"sparsemax", "fusedmax", "oscarmax"}, "up to one point"
     fused = results.query("model == 'fusedmax' and split == 'test' and not network.str.contains('gamma')")
     fused = fused.pivot(index="seed", columns="metric", values="value").sort_values("rate_selected")
-    assert fused["rate_selected"].iloc[:4].between(0.16, 0.4).all(), "a sixth to two fifths in four seeds"
-    assert 0.7 < fused["rate_selected"].iloc[4] < 0.75 and fused.index[4] == 1, "nearly three quarters in seed 1"
-    lost = table.set_index("model").loc["softmax", "accuracy"] - fused["accuracy"]
-    assert lost.iloc[:4].mean() < 0.01 < lost.iloc[4] - lost.iloc[:4].max(), "less than a point; a point more than each"
+    assert fused["rate_selected"].iloc[:-1].between(0.125, 0.5).all(), "an eighth to a half in seven seeds"
+    assert 0.7 < fused["rate_selected"].iloc[-1] < 0.75 and fused.index[-1] == 1, "nearly three quarters in seed 1"
+    assert fused["accuracy"].idxmin() == 1 and len(fused) == 8, "seed 1 is the least accurate"
     plain = results.query("model == 'softmax' and split == 'test' and metric == 'accuracy'")["value"].tolist()
     assert statistics.welch_test(fused["accuracy"].tolist(), plain).high < 0, "behind by more than chance"
     sparse = results.query("model == 'sparsemax' and split == 'test' and not network.str.contains('gamma')")
     sparse = sparse.pivot(index="seed", columns="metric", values="value").sort_values("accuracy")
     lost = table.set_index("model").loc["softmax", "accuracy"] - sparse["accuracy"]
-    assert lost.iloc[0] > 0.08 and lost.iloc[1:].mean() < 0.01, "one seed of sparsemax is far behind"
-    assert sparse["rate_selected"].idxmin() == sparse.index[0], "which opens the fewest cells"
+    assert 0.08 < lost[5] < 0.09 and 0.03 < lost[7] < 0.04 and lost.drop([5, 7]).between(-0.01, 0.02).all()
+    assert sparse.index[:2].tolist() == [5, 7] and lost.drop([5, 7]).mean() < 0.01, "two seeds are far behind"
+    assert sparse[["accuracy", "rate_selected"]].corr("spearman").iloc[0, 1] > 0.8, "fewer cells, less accurate"
     curves = committed.read_history().query("run.str.match('13_train_nli/sparsemax-seed')")
     curves = curves.pivot(index="epoch", columns="run", values="dev_accuracy")
-    slow = curves.pop(f"13_train_nli/sparsemax-seed{sparse.index[0]}")
-    assert (slow < curves.min(axis=1)).loc[2:].all(), "on dev it is the last from the second epoch on"
+    slow = curves.pop("13_train_nli/sparsemax-seed5")
+    assert (slow < curves.min(axis=1)).loc[3:].all(), "on dev it is the last from the third epoch on"
 
 # %% [markdown]
 # What sets fusedmax back? It may be the penalty $\lambda$, or the size of the scores. By (A9) in `40_sparse_attention`,
@@ -236,7 +237,7 @@ if is_ours:
         assert gain.low > 0, "more than chance"
     without, with_it = sparse["accuracy"].tolist(), fused["accuracy"].tolist()
     apart = statistics.welch_test(without, with_it)
-    assert len(without) == len(with_it) == 5 and apart.low < 0 < apart.high, "no more than chance"
+    assert apart.low < 0 < apart.high, "no more than chance"
 
 # %% [markdown]
 # With `gamma: 4` it is the penalty. With the paper's penalty of 0.1 every cell is open, and the model is more than six
@@ -247,7 +248,7 @@ if is_ours:
 # penalties (`25_read_seq2seq`, section 3).
 #
 # With the usual `gamma: 1` the penalty alone does not explain the gap. Sparsemax, which has no penalty, is not ahead of
-# fusedmax there: five seeds of each differ by no more than chance, and both are behind softmax on average. So you need
+# fusedmax there: the seeds of both differ by no more than chance, and both are behind softmax on average. So you need
 # both changes, weights that are more even and a small penalty. In the paper, fusedmax is three quarters of a point
 # *ahead* of softmax. With one run of each model, such a difference may be chance.
 #
@@ -409,7 +410,7 @@ if is_ours:
 # ## 4. Gates that start from softmax attention
 #
 # Section 1 leaves a question open. Why are the gates four to five points behind softmax, when a sparse map is less than
-# two and a half points behind it? It is not because the gates open too few cells. In section 1, gates with twice as
+# two points behind it? It is not because the gates open too few cells. In section 1, gates with twice as
 # many open cells were no better. So we change how the gates start. In the runs with `warm_start: 8`, we first train
 # softmax attention for eight epochs. Then we train gates on the layers of this model for four epochs. With `start:
 # target`, a tenth of the cells is expected to be open when the training of the gates begins. Mostly, a gate is then
