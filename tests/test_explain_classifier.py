@@ -23,6 +23,19 @@ def linear(texts):
     return [[1 / (1 + math.exp(total)), 1 / (1 + math.exp(-total))] for total in sums]
 
 
+TWICE = "a good film and a great cast"
+
+
+def either(texts):
+    """A classifier for which each of two words is enough."""
+    return [[0.1, 0.9] if {"good", "great"} & set(text.split()) else [0.9, 0.1] for text in texts]
+
+
+def both(texts):
+    """A classifier that needs two words."""
+    return [[0.1, 0.9] if {"good", "great"} <= set(text.split()) else [0.9, 0.1] for text in texts]
+
+
 def is_enough(classifier, text, words, margin):
     """The definition, for joined words: the same label, and a probability that drops by at most the margin."""
     (whole,), (alone,) = classifier([text]), classifier([" ".join(words)])
@@ -136,31 +149,17 @@ def test_the_questions_for_needed_words_hardly_grow_with_long_texts():
 
 
 def test_of_two_words_that_are_each_enough_both_are_needed_and_of_two_that_are_needed_one():
-    def either(texts):
-        return [[0.1, 0.9] if {"good", "great"} & set(text.split()) else [0.9, 0.1] for text in texts]
-
-    def both(texts):
-        return [[0.1, 0.9] if {"good", "great"} <= set(text.split()) else [0.9, 0.1] for text in texts]
-
-    text = "a good film and a great cast"
-    (found,) = rationale.explain_classifier(either, [text], labels=["neg", "pos"], quiet=True, words="needed")
+    (found,) = rationale.explain_classifier(either, [TWICE], labels=["neg", "pos"], quiet=True, words="needed")
     assert kept(found) == ["good", "great"]
     assert str(found) == "pos (0.90); without these words neg (0.90), and pos (0.10)"
-    (found,) = rationale.explain_classifier(both, [text], quiet=True, words="needed")
+    (found,) = rationale.explain_classifier(both, [TWICE], quiet=True, words="needed")
     assert kept(found) in (["good"], ["great"])
 
 
 def test_of_two_words_that_are_each_enough_one_is_found_and_of_two_that_are_needed_both():
-    def either(texts):
-        return [[0.1, 0.9] if {"good", "great"} & set(text.split()) else [0.9, 0.1] for text in texts]
-
-    def both(texts):
-        return [[0.1, 0.9] if {"good", "great"} <= set(text.split()) else [0.9, 0.1] for text in texts]
-
-    text = "a good film and a great cast"
-    (found,) = rationale.explain_classifier(either, [text], quiet=True)
+    (found,) = rationale.explain_classifier(either, [TWICE], quiet=True)
     assert kept(found) in (["good"], ["great"]) and found.rest == 0.9, "the other one is enough, too"
-    (found,) = rationale.explain_classifier(both, [text], quiet=True)
+    (found,) = rationale.explain_classifier(both, [TWICE], quiet=True)
     assert kept(found) == ["good", "great"] and found.rest == 0.1
 
 
