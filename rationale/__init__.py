@@ -147,7 +147,7 @@ def explain_classifier(
         (`rationale`) of an `Answer`, the probability of the label if the classifier reads only these words (`alone`) or
         only the others (`rest`, and `rest_probabilities` of all labels), the label that it gives to the others
         (`otherwise`), and the number of texts that it has read for this (`tries`). `to_html()` makes a page of the
-        list.
+        list, and `to_rows()` plain rows for JSON or a table of pandas.
 
     Raises
     ------

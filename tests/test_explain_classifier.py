@@ -1,6 +1,7 @@
 """Words that are enough, or needed, for the answer of a classifier of one's own."""
 
 import itertools
+import json
 import math
 import random
 
@@ -309,6 +310,18 @@ def test_a_list_of_explanations_makes_a_page(tmp_path):
     assert "the model predicted from these words" not in page and "from these words alone" in page
     page = rationale.explain_classifier(linear, ["a good film"], quiet=True, words="needed").to_html()
     assert "<title>Words that are needed</title>" in page and "another answer leads by at least 0.05" in page
+
+
+def test_a_list_of_explanations_gives_rows_for_json_and_a_table():
+    text = "so good, so great"
+    found = rationale.explain_classifier(linear, [text, ""], labels=[0, 1], margin=0.1, quiet=True)
+    rows = json.loads(json.dumps(found.to_rows()))
+    assert [text[span["start"] : span["end"]] for span in rows[0]["rationale"]] == [
+        span["text"] for span in rows[0]["rationale"]
+    ]
+    assert (rows[0]["label"], rows[0]["alone"], rows[0]["rest"]) == ("1", found[0].alone, found[0].rest)
+    assert rows[1] == dict.fromkeys(rows[0]) | {"text": "", "rationale": [], "tries": 0}
+    assert list(pd.DataFrame(rows)["text"]) == [text, ""]
 
 
 def test_what_cannot_be_explained_is_refused_in_one_line():

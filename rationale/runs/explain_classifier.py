@@ -120,6 +120,20 @@ class Explanations(Answers):
         words, margin = (self[0].words, self[0].margin) if self else ("enough", 0.0)
         return to_page(self, title or f"Words that are {words}", ABOUT[words].format(margin=margin))
 
+    def to_rows(self) -> list[dict[str, Any]]:
+        """One dict per text, as `json.dumps` and `pandas.DataFrame` take them.
+
+        Its keys are `text`, `label`, `probability`, `rationale` (passages with `start` and `end`, in characters of the
+        text, and `text`), `alone`, `rest`, `otherwise` and `tries`. For a text without words, the values are None or
+        empty.
+        """
+        return [
+            {"text": one.text, "label": one.label, "probability": one.probability}
+            | {"rationale": [span._asdict() for span in one.rationale]}
+            | {"alone": one.alone, "rest": one.rest, "otherwise": one.otherwise, "tries": one.tries}
+            for one in self
+        ]
+
 
 def explain_classifier(
     classifier: Classifier,
