@@ -108,7 +108,7 @@ def test_answers_agree_with_the_command(labelled):
     for row, answer in zip(rows, labelled(texts), strict=True):
         assert list(answer.tokens) == row["tokens"] and answer.label == row["label"]
         assert answer.z == pytest.approx(row["z"], abs=1e-3)
-        assert list(answer.probabilities.values()) == pytest.approx(row["probabilities"], abs=1e-3)
+        assert answer.probabilities == pytest.approx(row["probabilities"], abs=1e-3)
 
 
 def test_scores_are_given_on_the_scale_of_the_file(scored):

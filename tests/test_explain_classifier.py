@@ -320,7 +320,7 @@ def test_a_list_of_explanations_gives_rows_for_json_and_a_table():
         span["text"] for span in rows[0]["rationale"]
     ]
     assert (rows[0]["label"], rows[0]["alone"], rows[0]["rest"]) == ("1", found[0].alone, found[0].rest)
-    assert rows[1] == dict.fromkeys(rows[0]) | {"text": "", "rationale": [], "tries": 0}
+    assert rows[1] == dict.fromkeys(rows[0]) | {"text": "", "probabilities": {}, "rationale": [], "tries": 0}
     assert list(pd.DataFrame(rows)["text"]) == [text, ""]
 
 

@@ -111,7 +111,8 @@ def test_json_lines_agree_with_the_model(labelled, capsys):
         output = run.model(tokens, torch.ones_like(tokens, dtype=torch.bool))
     assert code == 0 and row["tokens"] == text.split() and row["unknown"] == ["zzz"]
     assert [z > 0 for z in row["z"]] == (output.z[0] > 0).tolist()
-    assert row["probabilities"] == pytest.approx(output.prediction[0].softmax(0).tolist(), abs=1e-4)
+    expected = dict(zip(["low", "high"], output.prediction[0].softmax(0).tolist(), strict=True))
+    assert row["probabilities"] == pytest.approx(expected, abs=1e-4), "by class"
     assert row["prediction"] == output.prediction[0].argmax().item()
     assert row["label"] == ["low", "high"][row["prediction"]]
 
@@ -534,7 +535,8 @@ def test_a_pair_is_refused_by_a_run_on_texts(scored):
 def test_an_answer_without_a_selected_word_says_that_it_depends_on_none():
     p = SimpleNamespace(corpus="sst")
     run = SavedRun(SimpleNamespace(head=None), None, p, None, "extraction")
-    row = {"tokens": ["a", "film"], "label": "good", "prediction": 0, "probabilities": [0.7, 0.3], "unknown": []}
+    row = {"tokens": ["a", "film"], "label": "good", "prediction": 0, "unknown": []}
+    row["probabilities"] = {"good": 0.7, "bad": 0.3}
     said = "no word is selected, so this prediction depends on no word of the text"
     assert said in _shown(row | {"z": [0.0, 0.0]}, run) and said not in _shown(row | {"z": [0.0, 0.1]}, run)
 

@@ -104,7 +104,8 @@ def test_spans_are_characters_of_the_text_as_it_was_given(labelled, lines, capsy
     rows = [json.loads(line) for line in out.splitlines()]
     for row, text in zip(rows, TEXTS, strict=True):
         assert row["text"] == text and all(text[s["start"] : s["end"]] == s["text"] for s in row["rationale"])
-    assert rows[1]["label"] is None and rows[1]["rationale"] == []
+    assert rows[1]["label"] is None and rows[1]["rationale"] == [] and rows[1]["probabilities"] == {}
+    assert rows[0]["probabilities"][rows[0]["label"]] == rows[0]["probability"] and len(rows[0]["probabilities"]) > 1
     shown = told(capsys, labelled, "--file", lines, "--spans")[1].strip().split("\n\n")
     assert len(shown) == 3 and shown[1] == "no words"
     assert shown[0].splitlines()[0].startswith(f"{rows[0]['label']} (")

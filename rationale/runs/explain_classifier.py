@@ -123,12 +123,12 @@ class Explanations(Answers):
     def to_rows(self) -> list[dict[str, Any]]:
         """One dict per text, as `json.dumps` and `pandas.DataFrame` take them.
 
-        Its keys are `text`, `label`, `probability`, `rationale` (passages with `start` and `end`, in characters of the
-        text, and `text`), `alone`, `rest`, `otherwise` and `tries`. For a text without words, the values are None or
-        empty.
+        Its keys are `text`, `label`, `probability`, `probabilities` (by class), `rationale` (passages with `text`, and
+        with `start` and `end` in characters of the whole text), `alone`, `rest`, `otherwise` and `tries`. For a text
+        without words, the values are None or empty.
         """
         return [
-            {"text": one.text, "label": one.label, "probability": one.probability}
+            {"text": one.text, "label": one.label, "probability": one.probability, "probabilities": one.probabilities}
             | {"rationale": [span._asdict() for span in one.rationale]}
             | {"alone": one.alone, "rest": one.rest, "otherwise": one.otherwise, "tries": one.tries}
             for one in self

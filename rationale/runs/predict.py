@@ -98,7 +98,8 @@ def _row(run, computed, outputs: Sequence[str]) -> dict:
     answer = run.model.head.answer(computed.prediction.unsqueeze(0))[0].tolist()
     row["prediction"] = answer if run.gives_classes else run.rescaled(answer)
     if run.gives_classes:
-        row["probabilities"] = [round(x, 4) for x in computed.prediction.softmax(0).tolist()]
+        shares = (round(x, 4) for x in computed.prediction.softmax(0).tolist())
+        row["probabilities"] = dict(zip(outputs, shares, strict=True))
         row["label"] = outputs[answer]
     return row | {"unknown": list(computed.unknown)}
 
@@ -218,7 +219,7 @@ def parser() -> argparse.ArgumentParser:
                       "beside the answers, with those that are wrong")  # fmt: skip
     output = form.add_mutually_exclusive_group()
     output.add_argument("--jsonl", action="store_true", help="one JSON object per line, with tokens, gates (z) and "
-                        "probabilities, instead of coloured text")  # fmt: skip
+                        "the probability of each class, instead of coloured text")  # fmt: skip
     output.add_argument("--csv", action="store_true", help="a CSV file: text, label, probability, rationale; between "
                         'passages stands " | ", which a text may hold, too; --spans is never ambiguous')  # fmt: skip
     form.add_argument("--keep", action="append", default=[], metavar="COLUMN", help="a column of the table, such as an "
@@ -227,8 +228,8 @@ def parser() -> argparse.ArgumentParser:
     form.add_argument(
         "--spans",
         action="store_true",
-        help="passages as characters of the original text; a line of --jsonl then has text, label, probability (or the "
-        "scores), rationale and unknown, instead of tokens, gates, prediction and probabilities",
+        help="passages as characters of the original text; a line of --jsonl then has text, label, probability and "
+        "probabilities (or the scores), rationale and unknown, instead of tokens, gates, prediction",
     )
     form.add_argument("--title", help="title of the page (default: Rationales)")
     form.add_argument("--device", choices=("auto", "cpu", "cuda"),
@@ -380,7 +381,7 @@ def _shown(row: dict, run) -> str:
     if row["prediction"] is None:
         return "no words\n"
     if "label" in row:
-        prediction = f"{printable(row['label'])} ({row['probabilities'][row['prediction']]:.2f})"
+        prediction = f"{printable(row['label'])} ({row['probabilities'][row['label']]:.2f})"
     else:
         prediction = ", ".join(
             f"{printable(name)} {score:.2f}" for name, score in zip(run.outputs, row["prediction"], strict=True)

@@ -91,7 +91,7 @@ def as_json(run: SavedRun, answers: Iterable[Answer]) -> Iterator[dict]:
     for answer in answers:
         row: dict = {"text": answer.text} | ({"second": answer.second} if run.of_pairs else {})
         if run.gives_classes:
-            row |= {"label": answer.label, "probability": answer.probability}
+            row |= {"label": answer.label, "probability": answer.probability, "probabilities": answer.probabilities}
         row |= {key: answer.scores.get(name) for name, key in names.items()}
         if run.of_pairs:
             row["alignment"] = [
