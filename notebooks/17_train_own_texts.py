@@ -93,8 +93,7 @@ named = p
 if not names_own(p.corpus):
     num_texts = p.num_train + p.num_dev + p.num_test or 2500
     made = write_as_table(p.corpus, folder / "reviews.csv", num_texts)
-    columns = {"text": "text", "label": "label", "rationale": "rationale"}
-    named = p.model_copy(update={"corpus": str(made)} | columns)
+    named = p.model_copy(update={"corpus": str(made), "text": "text", "label": "label", "rationale": "rationale"})
 texts = read_extraction(named)
 splits, labels = texts.splits, texts.labels
 facts = []
@@ -102,12 +101,13 @@ for name, part in splits.items():
     lengths = [len(example.tokens) for example in part]
     shares = [np.mean([e.label == k for e in part]) for k in range(len(labels))] if labels else []
     facts.append([name, len(part), np.median(lengths), max(lengths), *shares])
-figures.show_table(pd.DataFrame(facts, columns=["split", "texts", "median words", "longest", *(labels or [])]))
+columns = ["split", "texts", "median words", "longest", *(f"share of {name}" for name in labels or [])]
+figures.show_table(pd.DataFrame(facts, columns=columns))
 
 # %% tags=["check"]
 in_split = [{example.tokens for example in part} for part in splits.values()]
 shared = in_split[0] & (in_split[1] | in_split[2])
-print(f"{len(shared)} texts of dev and test are in train, too")
+print(f"{len(shared)} different texts of dev and test are in train, too")
 assert not shared or names_own(p.corpus), "the made-up texts are divided without copies"
 majority = max(Counter(example.label for example in splits["test"]).values()) / len(splits["test"])
 if labels:
@@ -227,14 +227,18 @@ figures.show_table(pd.DataFrame({name: scores[name] for name in ("dev", "test")}
 
 # %% [markdown]
 # Here you see the two models side by side. The printed interval belongs to the test score. If we repeated the test on
-# many sets of texts like yours, 95 % of such intervals would contain the score on all such texts. If the two scores
-# differ by much less than the width of the interval, you cannot tell from your test texts which model is better.
+# many sets of texts like yours, 95 % of such intervals would contain the score on all such texts. It is not the
+# interval of the difference between the models. Both have answered to the same texts, and are often right about the
+# same ones, so a difference may be more than chance although it is smaller than the interval. On dev, we have compared
+# the two text by text. If our model is clearly worse there, one of the notes above says so.
 
 # %%
 score = result.model.head.chosen_by
 on_test, num_test, score_in_words = scores["test"][score], len(splits["test"]), score.replace("_", " ")
 half = 1.96 * result.evaluations["test"].chosen_error
-low, high = wilson_interval(on_test, num_test) if score == "accuracy" else (on_test - half, on_test + half)
+most = np.inf if score == "mse" else 1.0
+ends = max(0.0, on_test - half), min(most, on_test + half)
+low, high = wilson_interval(on_test, num_test) if score == "accuracy" else ends
 models = {baseline.name: (baseline.metrics, 1.0), p.model: (scores, scores["test"]["rate_selected"])}
 beside = {name: [part["dev"][score], part["test"][score], rate] for name, (part, rate) in models.items()}
 of = figures.in_words(p.model)
@@ -521,7 +525,8 @@ if not names_own(p.corpus):
 
 # %%
 if labels:
-    pipeline = make_pipeline(TfidfVectorizer(), LogisticRegression(C=10))
+    one_by_one = TfidfVectorizer(token_pattern=r"\w+|[^\w\s]")  # words of one letter and marks, too
+    pipeline = make_pipeline(one_by_one, LogisticRegression(C=10))
     pipeline.fit([" ".join(example.tokens) for example in splits["train"]], [labels[e.label] for e in splits["train"]])
     enough = explain_classifier(pipeline.predict_proba, originals[:50], margin=0.05)
     display(*enough[:3])

@@ -10,6 +10,7 @@ import sys
 from itertools import pairwise
 from types import SimpleNamespace
 
+import jupytext
 import numpy as np
 import pytest
 from hypothesis import given
@@ -35,7 +36,7 @@ from rationale.data.tokenise import TOKENISERS
 from rationale.digests import files_read, revisions_read
 from rationale.errors import BadInput, counted
 from rationale.runs import run
-from rationale.runs.workspace import root
+from rationale.runs.workspace import notebook_path, root
 from rationale.training.settings import AlignmentSettings, OwnTextSettings
 
 
@@ -1053,3 +1054,51 @@ def test_a_note_is_printed_for_what_was_noticed(tmp_path, capsys):
     read_extraction(settings(write_table(tmp_path / "r.csv", reviews())))
     out = capsys.readouterr().out
     assert out.count("note: ") == 2 and "40 texts; column 'label' holds 2 classes: neg (20), pos (20)" in out
+
+
+# --- cells of the notebook
+
+
+def cell_of_17(words: str) -> str:
+    """The one code cell of the notebook that holds these words."""
+    cells = jupytext.read(notebook_path("17_train_own_texts")).cells
+    (source,) = [cell.source for cell in cells if cell.cell_type == "code" and words in cell.source]
+    return source
+
+
+def test_classes_may_have_the_names_of_columns_of_the_first_table():
+    names = ["split", "texts", "longest"]
+    part = [Example((name, "x"), k) for k, name in enumerate(names)]
+    read = SimpleNamespace(splits={"train": part, "dev": part, "test": part}, labels=names)
+    shown = []
+    place = {"p": SimpleNamespace(corpus="r.csv"), "names_own": lambda _: True, "read_extraction": lambda _: read}
+    figures = SimpleNamespace(show_table=shown.append)
+    exec(cell_of_17("median words"), place | {"np": np, "pd": pytest.importorskip("pandas"), "figures": figures})
+    (table,) = shown
+    assert table.columns.is_unique and [f"share of {name}" for name in names] == list(table.columns[4:])
+
+
+def test_a_classifier_is_explained_whose_texts_have_words_of_one_letter_only():
+    of_text = pytest.importorskip("sklearn.feature_extraction.text")
+    linear, pipelines = (pytest.importorskip(f"sklearn.{name}") for name in ("linear_model", "pipeline"))
+    part = [Example(tuple("好我你" if k else "差他的"), k) for k in (0, 1)] * 5
+    place = {"labels": ["neg", "pos"], "splits": {"train": part}, "originals": ["好 我"], "display": lambda *_: None}
+    place |= {"TfidfVectorizer": of_text.TfidfVectorizer, "LogisticRegression": linear.LogisticRegression}
+    place |= {"make_pipeline": pipelines.make_pipeline, "explain_classifier": lambda ask, texts, **_: ask(texts)}
+    exec(cell_of_17("make_pipeline("), place)
+    assert place["enough"][0][1] > 0.5, "its letters tell the class"
+
+
+@pytest.mark.parametrize(("score", "value", "ends"), [("mse", 0.01, "(0 to "), ("balanced_accuracy", 0.97, " to 1)")])
+def test_the_interval_of_a_score_does_not_leave_its_range(score, value, ends, capsys):
+    pd = pytest.importorskip("pandas")
+    both = {split: {score: value, "rate_selected": 0.2} for split in ("dev", "test")}
+    result = SimpleNamespace(
+        model=SimpleNamespace(head=SimpleNamespace(chosen_by=score)),
+        evaluations={"test": SimpleNamespace(chosen_error=0.1)},
+    )
+    place = {"result": result, "scores": both, "splits": {"test": [1] * 9}, "np": np, "pd": pd}
+    place |= {"baseline": SimpleNamespace(name="TF-IDF", metrics=both), "p": SimpleNamespace(model="hardkuma")}
+    figures = SimpleNamespace(in_words=str, show_table=lambda *_, **__: None)
+    exec(cell_of_17("score_in_words ="), place | {"figures": figures, "wilson_interval": None})
+    assert ends in capsys.readouterr().out.splitlines()[0]
