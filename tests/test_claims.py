@@ -79,6 +79,11 @@ TAMPERED = [  # notebook; what must fail: the results that are changed, v -> tim
         "(R16)": ("metric == 'count_tells'", 0, 0),
         "no more words are kept": ("metric == 'selected_0'", 1, 9999),
     }),
+    ("31_selection_rates", {
+        "ours are within two points": ("sparsity == 0.01 and seed == 5 and metric == 'accuracy'", 1, 0.1),
+        "a code at a fifth": ("target == 0.2 and metric == 'count_tells'", 0.8, 0),
+        "among the seeds with zero vectors": ("settings == 'predictor=compact' and metric == 'accuracy'", 1, -0.1),
+    }),
     ("31_selection_rates", {"same share": ("model == 'bernoulli' and metric == 'selected_2'", 0.5, 0)}),
     ("32_reviews", {
         "better from a tenth": ("model == 'hardkuma' and metric == 'mse'", 1, 1),
@@ -87,6 +92,11 @@ TAMPERED = [  # notebook; what must fail: the results that are changed, v -> tim
     }),
     ("32_reviews", {"a twentieth is enough": ("metric == 'precision'", 0.5, 0)}),
     ("32_reviews", {"not by chance": ("model == 'hardkuma' and corpus == 'movies' and metric == 'precision'", 0.1, 0)}),
+    ("32_reviews", {"about twice": ("corpus == 'movies' and metric == 'blind_last_words'", 0.7, 0)}),
+    ("32_reviews", {"worse than the last words": ("model == 'bernoulli' and metric == 'blind_last_words'", 0.6, 0)}),
+    ("32_reviews", {
+        "one of four targets": ("model == 'bernoulli' and target == 0.15 and metric == 'accuracy'", 1, 0.1),
+    }),
     ("32_reviews", {"hardly better": ("model == 'bernoulli' and corpus == 'movies' and metric == 'precision'", 0, 1)}),
     ("23_read_nli", {
         "weights of softmax underflow": (f"{SELECTED} 'softmax'", 0.5, 0),
