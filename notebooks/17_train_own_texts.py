@@ -584,7 +584,8 @@ else:
 # %% [markdown]
 # For the other texts, no needed words were found. One reason may be that the classifier gives the same label to an
 # empty text, so you can leave out as many words as you like. Another is the margin: a label that leads by less does not
-# count.
+# count. If you want to keep the explanations, `needed.to_html()` makes a page of them, and `needed.to_rows()` gives you
+# rows for JSON or for a table of pandas.
 
 # %% tags=["check"]
 assert all(one.otherwise != one.label for one in needed if any(one.z)), "without these words, another label"

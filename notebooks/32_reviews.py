@@ -449,7 +449,8 @@ assert expected.between(0.3, 0.5).all() and (rows["the same, straight-through"][
 #   words. This is so if both are trained for the same number of epochs, and even if the full text gets three times as
 #   many. With 12,000 reviews, the network that reads all words predicts better (section 1). At each target HardKuma's
 #   error is below that of the Bernoulli gates with two draws (one to five seeds), but only at a fifth of the words is
-#   this difference significant. With eight draws, HardKuma is no longer ahead at a fifth of the words.
+#   this difference significant. (At a tenth we have two seeds of these gates, and one of them failed. Its error is more
+#   than ten times that of the other.) With eight draws, HardKuma is no longer ahead at a fifth of the words.
 # - A twentieth of the words is enough, and most of these words are gold. If a selector has to select more than it
 #   needs, it selects the neighbours of these words, and the precision falls. This happens even if the target is the
 #   share of gold words. In training, nothing tells the selector that people count `the` and `is`, and do not count
@@ -480,7 +481,11 @@ if is_ours:
     assert ours.loc[0.05, "precision"] > 0.75 > ours.loc[0.15, "precision"], "a twentieth is enough"
     marked = look.loc[("attention", ""), "precision"]
     assert (marked.loc[[0.05, 0.1]] > ours.loc[[0.05, 0.1], "precision"]).all(), "attention finds more at both rates"
-    assert (look.loc[("hardkuma", "independent", 0.1), "precision"] < marked.loc[0.1]).all(), "not dependence"
+    alone = look.loc[("hardkuma", "independent"), "precision"]
+    assert (alone < ours["precision"].reindex(alone.index)).all() and len(alone) == 2, "not dependence"
+    pair = results[of_runs(results, "synthetic-bernoulli-epochs30-selection0.1-seed*")]
+    pair = pair.query("split == 'test' and metric == 'mse' and aspect == 'look'")["value"]
+    assert len(pair) == 2 and pair.max() > 10 * pair.min(), "one of two seeds failed"
     assert ours.loc[0.05, "mse"] <= ours.loc[0.1, "mse"], "half as many words are enough"
     assert ours.loc[0.05, "precision"] > ours.loc[0.1, "precision"], "and these are gold more often"
     for corpus in ("movies", "imdb_rationales"):

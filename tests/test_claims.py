@@ -97,7 +97,12 @@ TAMPERED = [  # notebook; what must fail: the results that are changed, v -> tim
     ("32_reviews", {
         "one of four targets": ("model == 'bernoulli' and target == 0.15 and metric == 'accuracy'", 1, 0.1),
     }),
-    ("32_reviews", {"hardly better": ("model == 'bernoulli' and corpus == 'movies' and metric == 'precision'", 0, 1)}),
+    ("32_reviews", {
+        "hardly better": ("model == 'bernoulli' and corpus == 'movies' and metric == 'blind_random_span'", 0.5, 0),
+    }),
+    ("32_reviews", {
+        "one of two seeds failed": ("model == 'bernoulli' and corpus == 'synthetic' and metric == 'mse'", 0.1, 0.05),
+    }),
     ("23_read_nli", {
         "weights of softmax underflow": (f"{SELECTED} 'softmax'", 0.5, 0),
         "sparsemax within two and a half points": ("model == 'sparsemax' and metric == 'accuracy'", 1, -0.1),
