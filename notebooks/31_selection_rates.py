@@ -685,10 +685,10 @@ assert default.loc[[1, 2, 3]].std() < 0.2 * min(default.std(), selected.std()), 
 # %% [markdown]
 # The mean of ten seeds agrees with the accuracy that the paper reports. With the seeds whose constraint holds the
 # *expected* share, the accuracy is a little higher, by less than a point, and the interval of their mean just excludes
-# the paper's number. But this number is that of one run, and it lies well inside the interval of one more seed. Nor can
-# Welch's test (section 15) tell these seeds from the ten. So there may be no difference at all. The first three of
-# these seeds show you how little three seeds can say. Their accuracies are so close to each other that their interval
-# is far too narrow. Those of all seeds, with the same settings, differ more than five times as much.
+# the paper's number. But this number is that of one run, and you see that it lies well inside the interval of one more
+# seed. Nor can we tell these seeds from the ten by Welch's test (section 15). So there may be no difference at all. The
+# first three of these seeds show you how little three seeds can say. Their accuracies are so close to each other that
+# their interval is far too narrow. Those of all seeds, with the same settings, differ more than five times as much.
 
 # %% [markdown]
 # ## 11. The authors' dynamics on small vectors
@@ -758,8 +758,8 @@ assert abs(changed.value - difference) < 1e-9 and abs(difference) < 0.015, "buck
 assert changed.low < 0 < changed.high and changed.high - changed.low > 0.02, "three seeds cannot tell"
 
 # %% [markdown]
-# *Reading*. The interval contains 0, so three seeds cannot tell whether length buckets change the accuracy. But it is
-# several points wide. So it does not show either that they change nothing.
+# *Reading*. The interval contains 0, so with three seeds you cannot tell whether length buckets change the accuracy. But
+# the interval is several points wide. So you cannot conclude either that they change nothing.
 
 # %% [markdown]
 # ## 13. A rationale that is a code
