@@ -7,12 +7,14 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from rationale.runs import notebook_path, root, run, warm
-from rationale.runs.pool import Pool, change
+from rationale.runs.pool import LOST, Pool, change
 from rationale.runs.sweeping import status
 from rationale.runs.sweeps import Planned, read_sweep
 from rationale.training.checkpoint import read_tensors
@@ -181,6 +183,65 @@ def test_a_process_that_cannot_be_started_is_a_failed_run(play, monkeypatch):
     sweep = read_sweep(play.sweep("notebook: train\nruns: [a.yaml]\n"), out)
     assert pool(play).make(sweep) == {"a": 1} and status(sweep.runs["a"], out).state == "failed"
     assert "could not be started: no process left" in sweep.runs["a"].log(out).read_text()
+
+
+def test_a_sweep_goes_on_where_a_log_cannot_be_written(play, monkeypatch):
+    def start(*_):
+        raise OSError("no space left")
+
+    monkeypatch.setattr(warm, "start", start)
+    out = play.folder / "outputs"
+    (out / "train" / "a.log").mkdir(parents=True)
+    sweep = read_sweep(play.sweep("notebook: train\nruns: [a.yaml, b.yaml]\n"), out)
+    assert pool(play, jobs=1).make(sweep) == {"a": 1, "b": 1}
+
+
+def test_no_run_goes_on_if_the_sweep_cannot(play, monkeypatch):
+    there: list = []
+
+    def start(*_):
+        there.append(multiprocessing.get_context("fork").Process(target=time.sleep, args=(60,), daemon=True))
+        there[-1].start()
+        return there[-1]
+
+    def look() -> float:
+        raise BrokenPipeError  # what reads the output of the sweep has ended
+
+    monkeypatch.setattr(warm, "start", start)
+    sweep = read_sweep(play.sweep("notebook: train\nruns: [a.yaml]\n"), play.folder / "outputs")
+    with pytest.raises(BrokenPipeError):
+        Pool(play.folder / "outputs", 1, 10_000, [], look).make(sweep)
+    assert not there[0].is_alive()
+
+
+def test_a_run_that_nobody_waits_for_does_not_keep_the_sweep_waiting(play, monkeypatch):
+    """Its server was killed, and where process 1 collects no orphans, as in a container, it stays a zombie."""
+    pid = os.fork()
+    if not pid:
+        os._exit(0)
+    ended, other = multiprocessing.Pipe()
+    other.close()
+    monkeypatch.setattr(warm, "start", lambda *_: SimpleNamespace(exitcode=LOST, pid=pid, sentinel=ended.fileno()))
+    looks = iter([0.1] * 5)
+    sweep = read_sweep(play.sweep("notebook: train\nruns: [a.yaml]\n"), play.folder / "outputs")
+    try:
+        made = Pool(play.folder / "outputs", 1, 10_000, [], lambda: next(looks)).make(sweep)
+        assert made == {"a": -signal.SIGTERM}
+    finally:
+        os.waitpid(pid, 0)
+
+
+def test_what_an_editor_leaves_beside_a_file_does_not_stop_a_sweep(tmp_path, monkeypatch):
+    """Emacs makes a link to nowhere beside a file that has been changed and not saved."""
+    (tmp_path / "rationale").mkdir()
+    (tmp_path / "rationale" / "a.py").touch()
+    monkeypatch.setattr(warm, "root", lambda: tmp_path)
+    before = warm.stamps()
+    (tmp_path / "rationale" / ".#a.py").symlink_to("me@here.123:456")
+    (tmp_path / "rationale" / "lost.py").symlink_to("nowhere")
+    found = warm.stamps()
+    assert str(tmp_path / "rationale" / "a.py") in found and before.items() <= found.items()
+    assert str(tmp_path / "rationale" / ".#a.py") not in found, "no code, so that it needs no other process"
 
 
 def test_a_finished_run_is_made_again_if_its_data_its_code_or_its_parameters_changed(play):

@@ -21,7 +21,7 @@ from conftest import at_home
 
 from rationale.errors import BadInput, shown
 from rationale.files import lock_file
-from rationale.runs import committed, notebook_path, root, sweeping, sweeps
+from rationale.runs import by_snakemake, committed, notebook_path, root, sweeping, sweeps, warm
 from rationale.runs.differences import defaults_of
 from rationale.runs.folder import WorkFolder, is_worked_on
 from rationale.runs.parameters import WITHOUT_EFFECT, modernised, resolve
@@ -186,6 +186,9 @@ def test_the_comparison_gets_the_runs_names_and_their_folder(play):
         ("notebook: train\nruns: [far/aa.yaml]\n", "params, did you mean far/a.yaml?"),
         ("notebook: train\nruns: [/nowhere/c.yaml]\n", "s.yaml:2: runs: /nowhere/c.yaml: no such file"),
         (f"{RUN}}}]\nwith: [c.yaml]\n", "s.yaml:3: with: c.yaml: no such file in "),
+        (f"{RUN}}}]\nwith:\n- seed=1\n- vectors=\n", "s.yaml:5: with: vectors: an empty value is not accepted"),
+        (f"{RUN}}}]\nthen: compare\nthen_params: [rates=1]\n", "s.yaml:4: then_params: rates: unknown parameter"),
+        (f"{RUN}}}]\nthen: compare\nthen_params: ['runs=[a]']\n", "s.yaml:4: then_params: runs: the sweep gives"),
         (f"{RUN}}}]\nthen: compare\nthen_params: [c.yaml]\n", "s.yaml:4: then_params: c.yaml: no such file in "),
         (
             f"{RUN} grid: {{seed: [1]}}}}]\nseeds: [2]\n",
@@ -213,6 +216,12 @@ def test_a_mistake_in_a_sweep_is_named_before_anything_runs(play, capsys, text, 
         read_sweep(path)
     assert part in str(caught.value) and "\n" not in str(caught.value)
     assert main([path]) == 2 and capsys.readouterr().err.startswith("error: ")
+
+
+def test_the_comparison_finds_its_runs_in_a_folder_whose_name_has_any_letters(play):
+    out = play.folder / "Läufe 😀"
+    sweep = read_sweep(play.sweep("notebook: train\nruns: [vectors=𝛼]\nthen: compare\n"), out)
+    assert sweep.then.params["runs_dir"] == str(out / "train") and sweep.then.params["runs"] == ["vectors𝛼"]
 
 
 @pytest.mark.parametrize(("stem", "name"), [("my sweep", "my_sweep"), ("it's (1)", "it_s_1_"), ("s.2", "s.2")])
@@ -332,6 +341,97 @@ def test_the_state_of_a_run_is_read_from_its_folder_and_its_log(play):
     put(folder / "metrics.json", '{"dev": {"accuracy": 0.75, "task": 1.0, "rate_selected": 0.25}}')
     now = status(run, out, began=60)
     assert line(run, now, out) == "finished    a  dev accuracy 0.75  dev rate_selected 0.25"
+
+
+def test_a_run_that_was_finished_by_another_command_after_it_failed_in_a_sweep_has_not_failed(play):
+    out = play.folder / "out"
+    (run,) = read_sweep(play.sweep("notebook: train\nruns: [a.yaml]\n")).runs.values()
+    put(run.log(out), "no data\nexit code 2\n", 50)
+    put(run.folder(out) / "run.ipynb", "{}", 60)
+    assert status(run, out).state == "finished", "the log is older than the run"
+    put(run.log(out), "RuntimeError: no\nexit code 1\n", 70)
+    assert status(run, out).state == "failed", "it was to be made again"
+
+
+def test_a_sweep_goes_on_without_its_terminal_if_nohup_has_started_it():
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with sweeping._signals() as received:
+            os.kill(os.getpid(), signal.SIGHUP)
+            os.kill(os.getpid(), signal.SIGTERM)
+        assert received == [signal.SIGTERM] and signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
+        with sweeping._signals() as received:
+            os.kill(os.getpid(), signal.SIGHUP)
+        assert received == [signal.SIGHUP]
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+@pytest.mark.parametrize("place", ["2024_01", "1e3", "true", "own #1: a/s.yaml", "eigene Läufe 😀/s.yaml"])
+def test_snakemake_reads_the_path_of_a_sweep_and_neither_a_number_nor_yaml(tmp_path, place):
+    sweep = place if "/" not in place else str(tmp_path / place)
+    command = by_snakemake._command(sweep, False, False, tmp_path / "out #1", 1, 1000)
+    given = dict(item.split("=", 1) for item in command[command.index("--config") + 1 :])
+    for kind in (int, float):
+        with pytest.raises(ValueError):  # Snakemake tries these first
+            kind(given["sweep"])
+    read = {name: yaml.load(text, yaml.BaseLoader) for name, text in given.items()}
+    assert read["sweep"] == os.path.realpath(sweeps.path_of(sweep)) and read["outputs"] == str(tmp_path / "out #1")
+
+
+@pytest.fixture
+def instead_of_snakemake(tmp_path, monkeypatch):
+    """A function that executes a Python program in its place, with the signals and the looks that it is given."""
+
+    def execute(program: str, received: list[int], look) -> int:
+        monkeypatch.setattr(by_snakemake, "optional", lambda *_: None)
+        monkeypatch.setattr(by_snakemake, "_command", lambda *_: [sys.executable, "-c", program])
+        with open(tmp_path / "lock", "w") as lock:
+            log = tmp_path / "log"
+            return by_snakemake.with_snakemake("s", False, False, tmp_path / "out", 1, 1, log, lock, received, look)
+
+    return execute
+
+
+def test_an_interruption_in_the_moment_in_which_snakemake_ends_is_no_error(instead_of_snakemake):
+    received: list[int] = []
+
+    def look() -> float:
+        time.sleep(0.2)
+        received.append(signal.SIGINT)
+        return 60.0
+
+    assert instead_of_snakemake("", received, look) == 0
+
+
+def test_snakemake_does_not_go_on_if_its_sweep_cannot(instead_of_snakemake, tmp_path):
+    pid = tmp_path / "pid"
+
+    def look() -> float:
+        wait_until(lambda: pid.exists() and pid.read_text())
+        raise BrokenPipeError
+
+    program = f"import os, time; open({str(pid)!r}, 'w').write(str(os.getpid())); time.sleep(60)"
+    with pytest.raises(BrokenPipeError):
+        instead_of_snakemake(program, [], look)
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(pid.read_text()), 0)
+
+
+def test_a_run_that_failed_without_a_log_is_told_all_the_same(play, capsys, monkeypatch):
+    out = play.folder / "outputs"
+    (out / "train" / "a.log").mkdir(parents=True)
+
+    def start(*_):
+        raise OSError("no space left")
+
+    monkeypatch.setattr(warm, "start", start)
+    path = play.sweep("notebook: train\nruns: [a.yaml, b.yaml]\n")
+    assert main([path, "--outputs", str(out), "--run", "--jobs", "1"]) == 1
+    said = capsys.readouterr()
+    assert "1 failed, 1 not made" in said.out
+    assert "a failed (exit code 1), and its log cannot be written: " in said.err and "b failed; the last" in said.err
 
 
 def test_looking_at_a_run_does_not_disturb_a_runner_that_starts(tmp_path):

@@ -1,5 +1,6 @@
 """Execute a sweep with Snakemake, a child process whose own messages go to a log; see Snakefile."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -10,6 +11,7 @@ from typing import IO
 
 from rationale.errors import optional
 from rationale.runs.pool import PATIENCE
+from rationale.runs.sweeps import path_of
 from rationale.runs.warm import NICENESS
 from rationale.runs.workspace import root
 
@@ -67,12 +69,15 @@ def with_snakemake(
             pass_fds=[lock.fileno()],  # the sweep is locked as long as one of the two is there
             env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, [str(root()), os.environ.get("PYTHONPATH")]))},
         )
-    while child.poll() is None and not received:
-        _waited(child, look())
-    for number, seconds in PATIENCE.items() if received else ():
-        os.killpg(child.pid, number)
-        if _waited(child, seconds):
-            break
+    try:
+        while child.poll() is None and not received:
+            _waited(child, look())
+    finally:  # also if a look fails, because nobody reads what it shows
+        for number, seconds in PATIENCE.items():
+            if child.poll() is not None:
+                break
+            os.killpg(child.pid, number)
+            _waited(child, seconds)
     return child.wait()
 
 
@@ -86,10 +91,17 @@ def _waited(child: subprocess.Popen, seconds: float) -> bool:
 
 
 def _command(path: str, wanted: bool, replace: bool, outputs: Path, cores: int, memory: int) -> list[str]:
-    """Snakemake's command. The runs are locked one by one, so its own lock on the folder is not needed."""
-    sweep = os.path.realpath(path) if path.endswith(".yaml") else path
+    """Snakemake's command. The runs are locked one by one, so its own lock on the folder is not needed.
+
+    Snakemake takes what is given for a number (`2024_01` for 202401) or for YAML, so texts are quoted.
+    """
+
+    def quoted(text: str | Path) -> str:
+        return json.dumps(str(text), ensure_ascii=False)
+
+    sweep = quoted(os.path.realpath(path_of(path)))
     config = [f"sweep={sweep}", f"memory={memory}", *["wanted=true"] * wanted, *["replace=true"] * replace]
-    config += [] if outputs == root() / "outputs" else [f"outputs={outputs}"]
+    config += [] if outputs == root() / "outputs" else [f"outputs={quoted(outputs)}"]
     profile = root() / "profiles" / "default"
     return [
         *[sys.executable, "-m", "snakemake", "--nolock", "--cores", str(cores), "--resources", f"mem_mb={memory}"],

@@ -11,7 +11,7 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 from rationale.digests import changed
-from rationale.errors import BadInput, cut, shown
+from rationale.errors import BadInput, cut, optional, shown
 from rationale.runs import warm
 from rationale.runs.inputs import recorded_files
 from rationale.runs.own_parts import files_of
@@ -81,21 +81,23 @@ class Pool:
     def _execute(self, runs: list[Planned], *options: str) -> None:
         """Execute runs with these further options of the runner."""
         waiting, needed = list(runs), {run.name: run.memory_mb() for run in runs}
-        while (waiting or self.running) and not self.received:
-            free = self.memory - sum(needed[name] for name in self.running)
-            fitting = (run for run in waiting if needed[run.name] <= free or not self.running)
-            if len(self.running) < self.jobs and (run := next(fitting, None)):
-                waiting.remove(run)
-                self._start(run, options)
-            else:
-                self._wait(self.look())
-        if self.received:
-            self._interrupt()
+        try:
+            while (waiting or self.running) and not self.received:
+                free = self.memory - sum(needed[name] for name in self.running)
+                fitting = (run for run in waiting if needed[run.name] <= free or not self.running)
+                if len(self.running) < self.jobs and (run := next(fitting, None)):
+                    waiting.remove(run)
+                    self._start(run, options)
+                else:
+                    self._wait(self.look())
+        finally:  # also if a look fails, because nobody reads what it shows: runs that nobody sees do not go on
+            if self.running:
+                self._interrupt()
 
     def _start(self, run: Planned, options: Iterable[str]) -> None:
         arguments = [*run.arguments(self.outputs), "--threads", "1", *options]
-        run.log(self.outputs).parent.mkdir(parents=True, exist_ok=True)
         try:
+            run.log(self.outputs).parent.mkdir(parents=True, exist_ok=True)
             self.running[run.name] = run, warm.start(arguments, run.log(self.outputs), run.notebook)
         except (OSError, EOFError) as error:  # of the fork, or of the server that has died
             self._note(run, 1, f"it could not be started: {error}")
@@ -113,9 +115,9 @@ class Pool:
                     self._note(run, -signal.SIGTERM if process.exitcode == LOST else process.exitcode)
 
     def _note(self, run: Planned, code: int, reason: str = "") -> None:
-        """Note that a run has failed, also at the end of its log, as `status` reads it."""
+        """Note that a run has failed, also at the end of its log, as `status` reads it, if that can be written."""
         self.failed[run.name] = code
-        with open(run.log(self.outputs), "a", encoding="utf-8") as log:
+        with contextlib.suppress(OSError), open(run.log(self.outputs), "a", encoding="utf-8") as log:
             print(f"{reason}\n" * bool(reason) + f"exit code {code if code > 0 else 128 - code}", file=log)
 
     def _interrupt(self) -> None:
@@ -200,8 +202,9 @@ def _send(process: BaseProcess, number: int) -> None:
 
 
 def _is_there(pid: int | None) -> bool:
+    """Whether a process has not ended. One that has ended stays as a zombie where nobody collects orphans."""
+    psutil = optional("psutil", "a sweep", "notebooks")
     try:
-        os.kill(pid or 0, 0)
-    except ProcessLookupError:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
         return False
-    return True

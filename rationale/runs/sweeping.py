@@ -44,12 +44,13 @@ class Status(NamedTuple):
 def status(run: Planned, outputs: Path, began: float = 0.0, changes: Mapping[str, str] | None = None) -> Status:
     """The state of a run, read from its folder and from its log unless that is older than `began` (in seconds).
 
+    A log that is older than the finished run does not count either: another command has made the run since.
     `changes` has what had changed then, by the names of finished runs that are to be made again (see `changes_since`).
     """
     folder, log, work = run.folder(outputs), run.log(outputs), run.work(outputs)
     if is_worked_on(work):
         return Status("running", read_progress(work))
-    code = _exit_code(log) if changed_at(log) >= began else ""
+    code = _exit_code(log) if changed_at(log) >= max(began, changed_at(folder / "run.ipynb")) else ""
     if code and code not in INTERRUPTED:
         return Status("failed", {})
     is_new = began and changed_at(log) >= began and not code
@@ -166,7 +167,8 @@ def execute(
         else:
             failed = Pool(outputs, jobs, memory, received, look, replace).make(sweep, changes)
             code = int(bool(failed))
-            notes = "\n".join(f"{name} was killed (signal {-end})" for name, end in failed.items() if end < 0)
+            untold = (_without_log(run, failed.get(run.name, 0), outputs, began) for run in runs)
+            notes = "\n".join(filter(None, untold))
     last = states()
     display.end(runs, last, outputs)
     failed_runs = [run for run, now in zip(runs, last, strict=True) if now.state == "failed"]
@@ -181,6 +183,15 @@ def execute(
     if not code and not quiet:
         print(_where_to_look(sweep, outputs))
     return code
+
+
+def _without_log(run: Planned, end: int, outputs: Path, began: float) -> str:
+    """What the log of a run that ended with this exit code does not say: that it was killed, or has no log."""
+    if end < 0:
+        return f"{run.name} was killed (signal {-end})"
+    log = run.log(outputs)
+    is_told = not end or (changed_at(log) >= began and _exit_code(log))
+    return "" if is_told else f"{run.name} failed (exit code {end}), and its log cannot be written: {shown(log)}"
 
 
 def _where_to_look(sweep: Sweep, outputs: Path) -> str:
@@ -222,9 +233,13 @@ def _locked(path: Path, name: str) -> Iterator[IO[str]]:
 
 @contextmanager
 def _signals() -> Iterator[list[int]]:
-    """The numbers of the signals that would end this process, as they come within the `with` block."""
+    """The numbers of the signals that would end this process, as they come within the `with` block.
+
+    If `nohup` has started this process, the end of its terminal does not end it.
+    """
     received: list[int] = []
-    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    is_kept = signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+    numbers = (signal.SIGINT, signal.SIGTERM, *[signal.SIGHUP] * (not is_kept))
     before = {number: signal.signal(number, lambda number, _: received.append(number)) for number in numbers}
     try:
         yield received

@@ -37,8 +37,8 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
@@ -68,6 +68,7 @@ WANTED = {str: "a notebook's name", list: "a list, in [ ]", dict: "parameters an
 OF_A_RUN = ("run", "grid")  # keys of a mapping among `runs`
 MOST_RUNS = 20_000  # of a sweep; planning them takes about a minute
 SCALARS = (str, int, float, bool, type(None))
+COMMAND_LINE = "command line: "  # how a message about an override begins
 
 
 @dataclass(frozen=True)
@@ -184,7 +185,8 @@ def read_sweep(sweep: str | Path, outputs: str | Path = "outputs", wanted: bool 
 
     for i, item in enumerate(fields.get("with", ())):
         if is_override(item):
-            settings.check(*read_override(item)[1:], f"{at('with', i)}with: ")
+            with _placed(f"{at('with', i)}with: "):
+                settings.check(*read_override(item)[1:], COMMAND_LINE)
     every = [
         _combinations(fields.get("grid", {}), settings, lambda name: f"{at('grid', name)}grid: "),
         [listed("with")],
@@ -211,9 +213,9 @@ def read_sweep(sweep: str | Path, outputs: str | Path = "outputs", wanted: bool 
             _check(runs[name], f"{here}{name}: ")
     made = committed_runs() if not wanted and path.resolve().parent == place.resolve() else frozenset()
     kept = {name: run for name, run in runs.items() if f"{notebook.stem}/{name}" in made} or runs
-    where = f"{at('then')}then: " if "then" in fields else ""
     named = re.sub(r"[^\w.+-]+", "_", path.stem)  # as the runs are
-    then = _then(fields, listed("then_params"), named, where, notebook, list(kept), outputs)
+    places_of = {field: f"{at(field)}{field}: " for field in fields}
+    then = _then(fields, listed("then_params"), named, places_of, notebook, list(kept), outputs)
     return Sweep(path.stem, kept, then, tuple(name for name in runs if name not in kept))
 
 
@@ -350,30 +352,39 @@ def _check(run: Planned, where: str) -> None:
     for name in names:
         if names.count(name) > 1:
             raise BadInput(f"{where}{name}: given twice, give it once in the run, its grid, the sweep's grid or `with`")
-    try:
+    with _placed(where, f"{shown(run.notebook)}: "):
         run.params  # noqa: B018
+
+
+@contextmanager
+def _placed(where: str, *others: str) -> Iterator[None]:
+    """Let messages about overrides within the block, and those that begin with one of `others`, begin with `where`."""
+    try:
+        yield
     except BadInput as error:
-        for own in ("command line: ", f"{shown(run.notebook)}: "):
-            if str(error).startswith(own):
-                raise BadInput(where + str(error).removeprefix(own)) from None
-        raise
+        own = next((own for own in (COMMAND_LINE, *others) if str(error).startswith(own)), None)
+        if own is None:
+            raise
+        raise BadInput(where + str(error).removeprefix(own).removesuffix(" on the command line")) from None
 
 
 def _then(
     fields: dict[str, Any],
     items: list[str],
     name: str,
-    where: str,
+    place: dict[str, str],
     trained: Path,
     names: list[str],
     outputs: str | Path,
 ) -> Planned | None:
     """The run of the notebook that compares. It gets the runs' names, and their folder if it has that parameter.
 
-    Messages begin with `where`.
+    Messages begin with the `place` of the field `then`, or of `then_params` if they are about these.
     """
     if "then" not in fields:
         return None
+    where = place["then"]
+    where_params = place.get("then_params", where)
     if why := why_no_name(name):
         raise BadInput(f"{where}the comparison would be named {cut(name)}, after the file of the sweep: {why}")
     notebook = notebook_path(fields["then"])
@@ -385,10 +396,13 @@ def _then(
     if task and tasks.get(trained.stem, task) != task:
         read = " or ".join(stem for stem, other in tasks.items() if other == task)
         raise BadInput(f"{where}{notebook.stem} reads runs of {read}, not of {trained.stem}; give another notebook")
-    items = [*items, f"runs={json.dumps(names)}"]
-    if "runs_dir" in known:
-        folder = root() / outputs / trained.stem
-        folder = folder.relative_to(root()) if folder.is_relative_to(root()) else folder
-        items.append(f"runs_dir={json.dumps(str(folder))}")
-    resolve(notebook, items)
+    folder = root() / outputs / trained.stem
+    folder = folder.relative_to(root()) if folder.is_relative_to(root()) else folder
+    given = {"runs": names} | ({"runs_dir": str(folder)} if "runs_dir" in known else {})
+    for own in given:
+        if any(item.startswith(f"{own}=") for item in items):
+            raise BadInput(f"{where_params}{own}: the sweep gives the comparison its runs, leave it out")
+    items = [*items, *(f"{own}={json.dumps(value, ensure_ascii=False)}" for own, value in given.items())]
+    with _placed(where_params, f"{shown(notebook)}: "):
+        resolve(notebook, items)
     return Planned(notebook, name, items)

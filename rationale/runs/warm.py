@@ -6,6 +6,7 @@ its kernel: a Jupyter kernel as any other, except that no command has started it
 if the code has changed since the server imported it, the runner is started with its command.
 """
 
+import contextlib
 import functools
 import gc
 import multiprocessing
@@ -73,9 +74,16 @@ def start(arguments: list[str], log: Path, notebook: Path) -> BaseProcess:
 
 
 def stamps() -> dict[str, int]:
-    """The times of the files of this package, and of the folder in which others are installed."""
+    """The times of the files of this package, and of the folder in which others are installed.
+
+    Hidden files do not count, such as the link to nowhere that Emacs makes beside a file that is not saved.
+    """
     installed = Path(sysconfig.get_path("purelib"))
-    return {str(path): path.stat().st_mtime_ns for path in (installed, *(root() / "rationale").rglob("*.py"))}
+    times = {}
+    for path in (installed, *(root() / "rationale").rglob("[!.]*.py")):
+        with contextlib.suppress(OSError):  # it was removed meanwhile, or is a link to nowhere
+            times[str(path)] = path.stat().st_mtime_ns
+    return times
 
 
 _IMPORTED = stamps()  # what the server has imported is as old as this
