@@ -97,6 +97,14 @@ def test_a_caption_names_runs_seeds_corpus_split_and_commit(tmp_path):
     assert said == "2 runs of 12_train_sst; seeds 1, 2; corpus sst; test split; commit 0123456789ab"
 
 
+def test_a_caption_names_no_seed_that_there_is_not():
+    one = {"corpus": "sst", "aspect": "", "commit": ""}
+    for seeds, says in (([1, 2, 3, 4], "1 to 4"), ([1, 2, 3, 9], "1 to 3, 9"), ([9, 1, 5, 3, 6], "1, 3, 5, 6, 9"),
+                        ([1, 2, 5, 6, 7], "1, 2, 5 to 7"), ([1, 3, 7], "1, 3, 7"), ([1, 2, 3], "1, 2, 3")):  # fmt: skip
+        rows = pd.DataFrame([one | {"seed": seed, "run": f"12_train_sst/s{seed}"} for seed in seeds])
+        assert compare.facts_of(rows)["seeds"] == f"seeds {says}"
+
+
 def test_a_thousand_runs_are_compared_without_reading_defaults_a_thousand_times(tmp_path, monkeypatch):
     counted = []
     monkeypatch.setattr(differences, "defaults", lambda path: counted.append(path) or {"seed": 1, "epochs": 1})

@@ -7,7 +7,7 @@ import pytest
 from rationale.errors import BadInput
 from rationale.runs import committed, needed, verdicts
 from rationale.runs.workspace import notebook_path
-from rationale.statistics import mean_interval, pair_interval
+from rationale.statistics import mean_interval, pair_interval, share_difference
 
 
 def values(run="12_train_sst/a-seed{}", model="hardkuma", metric="accuracy", scores=(0.4, 0.42, 0.41), settings=""):
@@ -110,6 +110,17 @@ def test_one_seed_decides_only_by_its_number_of_texts():
         assert found.verdict == "open" and verdicts.NO_INTERVAL in found.evidence
 
 
+def test_two_accuracies_of_one_seed_have_the_texts_of_their_own_runs():
+    one, other = values(scores=[0.4]), values("12_train_sst/b-seed{}", scores=[0.5], settings="num_test=20")
+    for ours, theirs in ((one, other), (other, one)):
+        table = pd.DataFrame([*ours, *theirs])
+        row = claim("above", ours=ours[0]["run"], theirs=theirs[0]["run"])
+        nums = [2210 if rows is one else 20 for rows in (ours, theirs)]
+        found = share_difference(ours[0]["value"], theirs[0]["value"], *nums)
+        assert verdicts.judge(row, table).evidence == f"{verdicts._difference(found)}, 1 seed"
+        assert verdicts.judge(row, table).verdict == "open"
+
+
 def test_pairs_of_settings_count_once_for_each_corpus_and_there_once_for_each_aspect():
     rows, pairs = [], {"ours": [], "theirs": []}
     scores = [((0.5, 0.52), (0.4,)), ((0.3,), (0.2, 0.24)), ((0.45,), (0.38,)), ((0.6,), (0.5,))]
@@ -191,6 +202,34 @@ def test_an_open_claim_says_how_many_seeds_would_decide_it():
     one = [row | {"metric": "mse"} for row in values(scores=[0.4])]
     assert verdicts.judge(claim("at_most", metric="test mse", value="1"), pd.DataFrame(one)).cost == "for 3 seeds"
     assert not verdicts.judge(claim("above"), pd.DataFrame([*A, *HIGHER])).cost
+
+
+def test_the_seeds_that_would_decide_do_so_by_the_interval_that_leaves_a_claim_open():
+    near = values("12_train_sst/b-seed{}", scores=[0.37, 0.38, 0.36])  # 95 % decide with these seeds
+    table, strict = pd.DataFrame([*A, *near]), {"confidence": 0.999}
+    assert verdicts.judge(claim("above"), table).verdict == "reproduced"
+    for num in range(3, 21):
+        rows = [row for name, scores in (("a", A), ("b", near)) for row in spread(name, scores, num)]
+        if verdicts.judge(claim("above"), pd.DataFrame(rows), **strict).verdict != "open":
+            break
+    assert num > 3
+    cost = verdicts.judge(claim("above"), table, **strict).cost
+    assert cost == f"decided by {num} seeds of each, if means and spreads stay"
+
+
+def test_a_run_with_several_methods_costs_its_time_once(monkeypatch):
+    rows = {
+        name: pd.DataFrame(values("14_train_probes/x-seed{}", model=name, scores=scores))
+        for name, scores in (("states", (0.1, 0.2, 0.3)), ("inputs", (0.2, 0.3, 0.1)))
+    }
+    minutes = pd.Series({f"14_train_probes/x-seed{seed}": 10.0 for seed in (1, 2, 3)})
+    monkeypatch.setattr(needed, "minutes_of_runs", lambda: minutes)
+    for groups in ([rows["states"]], list(rows.values())):
+        cost = needed.cost_of_seeds(lambda low, high, num: "open" if num < 5 else "reproduced", *groups)
+        assert cost.minutes == 20, "two more runs, each with both methods"
+    other = pd.DataFrame(values("14_train_probes/y-seed{}", scores=(0.2, 0.3, 0.1)))
+    monkeypatch.setattr(needed, "minutes_of_runs", lambda: pd.concat([minutes, pd.Series({other["run"][0]: 5.0})]))
+    assert needed.cost_of_seeds(lambda *end: "open" if end[2] < 5 else "x", rows["states"], other).minutes == 30
 
 
 def spread(name, rows, num):

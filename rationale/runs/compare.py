@@ -351,7 +351,7 @@ def facts_of(results: pd.DataFrame, split: str = "test") -> dict[str, str]:
     notebooks, commits = sorted(set(_notebook(runs))), sorted(set(runs["commit"].dropna()) - {""})
     corpora = sorted({" ".join(filter(None, names)) for names in zip(runs["corpus"], runs["aspect"], strict=True)})
     seeds = sorted(set(runs["seed"]))
-    listed = ", ".join(map(str, seeds)) if len(seeds) < 4 else f"{seeds[0]} to {seeds[-1]}"
+    listed = ", ".join(map(str, seeds)) if len(seeds) < 4 else _in_ranges(seeds)
     return {
         "runs": f"{len(runs)} {'run' if len(runs) == 1 else 'runs'} of {', '.join(notebooks)}",
         "seeds": f"{'seed' if len(seeds) == 1 else 'seeds'} {listed}",
@@ -360,6 +360,18 @@ def facts_of(results: pd.DataFrame, split: str = "test") -> dict[str, str]:
         "commits": f"{'commit' if len(commits) == 1 else 'commits'} {', '.join(commits[:3]) or 'unknown'}"
         + (f" and {len(commits) - 3} more" if len(commits) > 3 else ""),
     }
+
+
+def _in_ranges(numbers: Sequence[int]) -> str:
+    """Sorted whole numbers, of which three or more in a row are told by the first and the last: 1 to 5, 8, 9."""
+    ranges: list[list[int]] = []
+    for number in numbers:
+        if ranges and number == ranges[-1][-1] + 1:
+            ranges[-1].append(number)
+        else:
+            ranges.append([number])
+    told = ([f"{row[0]} to {row[-1]}"] if len(row) > 2 else map(str, row) for row in ranges)
+    return ", ".join(part for row in told for part in row)
 
 
 def recipes(results: pd.DataFrame) -> list[str]:

@@ -75,7 +75,10 @@ def cost_of_listed(rows: pd.DataFrame, minutes: pd.Series) -> Cost:
 
 
 def cost_of_seeds(
-    decide: Callable[[float, float, int], str], *groups: pd.DataFrame, weights: Sequence[float] = (1, -1)
+    decide: Callable[[float, float, int], str],
+    *groups: pd.DataFrame,
+    weights: Sequence[float] = (1, -1),
+    confidence: float = 0.95,
 ) -> Cost:
     """How many more seeds would decide, if the means and spreads of the committed ones stay.
 
@@ -86,6 +89,8 @@ def cost_of_seeds(
     groups : rows of one model, of two or of more, one row per seed
     weights : numbers
         Of the means, which are added up; of two models it is their difference.
+    confidence : float, in (0, 1)
+        Of the intervals.
     """
     scores = [rows["value"].tolist() for rows in groups]
     fewest, each = min(map(len, scores)), " of each" * (len(scores) > 1)
@@ -93,7 +98,7 @@ def cost_of_seeds(
         return _cost_of_more(f"for {FEWEST} seeds{each}", groups, [FEWEST] * len(groups))
     for num in range(fewest, MOST + 1):
         nums = [max(num, len(values)) for values in scores]
-        if decide(*_interval(scores, nums, weights), nums[0]) != "open":
+        if decide(*_interval(scores, nums, weights, confidence), nums[0]) != "open":
             seeds = f"{nums[0]} seeds{each}" if len(set(nums)) == 1 else f"{' and '.join(map(str, nums))} seeds"
             return _cost_of_more(f"decided by {seeds}, if means and spreads stay", groups, nums)
     return Cost(f"too close to call: not decided by {MOST} seeds{each}, if means and spreads stay", inf)
@@ -105,21 +110,28 @@ def cost_of_pairs(*groups: pd.DataFrame) -> Cost:
 
 
 def _cost_of_more(words: str, groups: Sequence[pd.DataFrame], nums: list[int]) -> Cost:
-    """These words with the time until each group has so many seeds, if the time of its runs is known."""
-    minutes, total = minutes_of_runs(), 0.0
+    """These words with the time until each group has so many seeds, if the time of its runs is known.
+
+    Groups of the same runs are methods that each of these runs applies, so a further run counts once.
+    """
+    minutes, more = minutes_of_runs(), dict[frozenset[str], float]()
     for rows, num in zip(groups, nums, strict=True):
-        known = minutes[minutes.index.isin(rows["run"])]
+        runs = frozenset(rows["run"])
+        known = minutes[minutes.index.isin(runs)]
         if known.empty:
             return Cost(words, nan)
-        total += max(0, num - len(rows)) * float(known.mean())
+        more[runs] = max(more.get(runs, 0.0), max(0, num - len(rows)) * float(known.mean()))
+    total = sum(more.values())
     return Cost(f"{words}: {time_in_words(total)} on one core", total)
 
 
-def _interval(scores: list[list[float]], nums: list[int], weights: Sequence[float]) -> tuple[float, float]:
-    """The 95 % interval of the weighted sum of means, with the spreads of `scores` and `nums` seeds."""
+def _interval(
+    scores: list[list[float]], nums: list[int], weights: Sequence[float], confidence: float
+) -> tuple[float, float]:
+    """The interval of the weighted sum of means, with the spreads of `scores` and `nums` seeds."""
     groups = list(zip(scores, nums, weights, strict=False))  # one group needs the first weight only
     parts = [(weight**2 * stdev(values) ** 2 / num, num - 1) for values, num, weight in groups]
-    return welch_interval(sum(weight * mean(values) for values, _, weight in groups), parts)
+    return welch_interval(sum(weight * mean(values) for values, _, weight in groups), parts, confidence)
 
 
 def time_in_words(minutes: float) -> str:

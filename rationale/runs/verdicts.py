@@ -21,7 +21,7 @@ committed, the claim is undecided. So nobody can choose the rule by the numbers 
 
 import functools
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from fnmatch import fnmatchcase
 from statistics import mean
 from typing import TYPE_CHECKING, NamedTuple
@@ -241,14 +241,14 @@ def _beside_a_number(limits: Limits, ours: pd.DataFrame, split: str, metric: str
     else:
         num = _num_texts(ours, split, metric)
         if num is None or limits.rule == "one_run":
-            return _undecided(f"{_short(values[0])}, {NO_INTERVAL}", needed.cost_of_seeds(limits.of, ours))
+            return _undecided(f"{_short(values[0])}, {NO_INTERVAL}", _cost_of_seeds(limits, ours))
         low, high = wilson_interval(values[0], num, limits.confidence)
     evidence = f"{_short(sum(values) / len(values))} ({_short(low)} to {_short(high)}), {_seeds(len(values))}"
     published = {"contains": "published", "one_run": "published", "apart": "asked for"}
     evidence += f"; {published.get(limits.rule, limits.rule.replace('_', ' '))} {_short(limits.value)}"
     if limits.rule == "one_run":
         evidence += "; one more run: {} to {}".format(*map(_short, run_interval(values, limits.confidence)))
-    return _decided(limits, low, high, evidence, lambda: needed.cost_of_seeds(limits.of, ours), len(values))
+    return _decided(limits, low, high, evidence, lambda: _cost_of_seeds(limits, ours), len(values))
 
 
 def _decided(
@@ -259,6 +259,11 @@ def _decided(
     return _undecided(evidence, cost()) if verdict == OPEN else Verdict(verdict, evidence)
 
 
+def _cost_of_seeds(limits: Limits, *groups: pd.DataFrame, weights: Sequence[float] = (1, -1)) -> needed.Cost:
+    """The seeds that would decide, by the same kind of interval."""
+    return needed.cost_of_seeds(limits.of, *groups, weights=weights, confidence=limits.confidence)
+
+
 def _undecided(evidence: str, cost: needed.Cost) -> Verdict:
     return Verdict(OUT_OF_REACH if cost.is_too_much else OPEN, evidence, cost.words)
 
@@ -267,10 +272,11 @@ def _beside_runs(limits: Limits, ours: pd.DataFrame, theirs: pd.DataFrame, split
     a, b = ours["value"].tolist(), theirs["value"].tolist()
     paired = _in_the_same_runs(ours, theirs, metric, limits.confidence) if split == "test" else None
     on_texts = " and their texts" if paired is not None else ""
-    found = paired or _apart(a, b, _num_texts(ours, split, metric), limits.confidence)
+    nums = _num_texts(ours, split, metric), _num_texts(theirs, split, metric)
+    found = paired or _apart(a, b, nums, limits.confidence)
     if found is None:
         difference = sum(a) / len(a) - sum(b) / len(b)
-        cost = needed.cost_of_seeds(limits.of, ours, theirs)
+        cost = _cost_of_seeds(limits, ours, theirs)
         return _undecided(f"difference {_short(difference)}, {NO_INTERVAL}", cost)
     seeds = _seeds(len(a)) if len(a) == len(b) else f"{len(a)} and {_seeds(len(b))}"
     evidence = f"{_difference(found)}, {seeds}{on_texts}"
@@ -278,15 +284,18 @@ def _beside_runs(limits: Limits, ours: pd.DataFrame, theirs: pd.DataFrame, split
         evidence += f"; published {_short(limits.value)}"
         if min(len(a), len(b)) > 1:
             evidence += "; one more pair of runs: {} to {}".format(*map(_short, pair_interval(a, b, limits.confidence)))
-    return _decided(limits, found.low, found.high, evidence, lambda: needed.cost_of_seeds(limits.of, ours, theirs))
+    return _decided(limits, found.low, found.high, evidence, lambda: _cost_of_seeds(limits, ours, theirs))
 
 
-def _apart(a: list[float], b: list[float], num_texts: int | None, confidence: float) -> Difference | None:
-    """The difference of two models by their seeds, or by the texts of one seed each; None if there is no interval."""
+def _apart(a: list[float], b: list[float], nums: tuple[int | None, int | None], confidence: float) -> Difference | None:
+    """The difference of two models by their seeds, or by the texts of one seed each; None if there is no interval.
+
+    `nums` has the numbers of texts of the two, which may have left different ones out.
+    """
     if min(len(a), len(b)) > 1:
         return welch_test(a, b, confidence)
-    if len(a) == len(b) == 1 and num_texts is not None:
-        return share_difference(a[0], b[0], num_texts, confidence=confidence)
+    if len(a) == len(b) == 1 and nums[0] and nums[1]:
+        return share_difference(a[0], b[0], nums[0], nums[1], confidence)
     return None
 
 
@@ -331,7 +340,7 @@ def _between_pairs(limits: Limits, of_metric: pd.DataFrame, claim: dict[str, str
     nums = sorted({len(values) for values in scores})
     evidence += f"; narrower by {_short(found.value)} ({_short(found.low)} to {_short(found.high)}), "
     evidence += _seeds(nums[0]) if len(nums) == 1 else f"{nums[0]} to {_seeds(nums[-1])}"
-    cost = functools.partial(needed.cost_of_seeds, limits.of, *groups, weights=weights)
+    cost = functools.partial(_cost_of_seeds, limits, *groups, weights=weights)
     return _decided(limits, found.low, found.high, evidence, cost)
 
 
