@@ -80,7 +80,7 @@ export.table(shown, "accuracy")
 in_words = {"accuracy_std": "its deviation", "rate_selected": "open cells"}
 networks = {"epochs=4, start=target, warm_start=8": "from softmax", "measure=training": "expected share held"}
 networks |= {f"gamma=4.0, lam={penalty}": f"flatter, penalty {penalty}" for penalty in (0.0025, 0.025)}
-networks |= {"gamma=4.0": "flatter"} | {f"lam={penalty}": f"penalty {penalty}" for penalty in (0.03, 0.05)}
+networks |= {"gamma=4.0": "flatter"} | {f"lam={penalty}": f"penalty {penalty}" for penalty in (0.03, 0.05, 0.2)}
 display(figures.show_table(shown.replace({"network": networks}).rename(columns=in_words)))
 published = committed.read_published().query("task == 'nli'")
 shown = published[["model", "target", "split", "metric", "value", "source", "known"]]
@@ -125,21 +125,28 @@ if len(table):
 #
 # Two of these means hide seeds that are unlike the others.
 #
-# - *Fusedmax, seed 1*, opens nearly three quarters of the cells, and the other seven seeds open an eighth to a half. It
-#   is the least accurate of the eight. Over all of them, fusedmax is behind by more than chance (the table for sentence
-#   pairs in RESULTS.md has the interval).
+# - *Fusedmax, seed 1*, opens nearly three quarters of the cells, and the other eleven seeds open a tenth to a half. It
+#   is one of the two least accurate. Over all of them, fusedmax is behind softmax by more than chance (the table for
+#   sentence pairs in RESULTS.md has the intervals).
 # - *Sparsemax, seed 5*, learned more slowly. On dev it is the last of all seeds from the third epoch on, and in the end
-#   it is more than eight points behind softmax. Seed 7 is three points behind. The others are less than a point behind
-#   on average.
+#   it is more than eight points behind softmax. Seed 7 is three points behind, and seed 12 is two. The others are less
+#   than a point behind on average. Over all twelve seeds, sparsemax is behind by more than chance, too.
 #
 # Why are these seeds different? We have a possible explanation. Many of their rows may have passed no gradient. You
 # know two kinds of such rows from `40_sparse_attention`. If the scores of a row satisfy (A9), fusedmax gives the same
 # weight to all words. If a row is one-hot, all of its weight is on one word. In both cases the Jacobian is 0 (A10). In
 # a row of the first kind all cells are open, and the unusual seed of fusedmax opens the most cells. In a row of the
 # second kind one cell is open. If this explains the slow seeds of sparsemax, then seeds that open fewer cells should be
-# less accurate. They are: over the seeds of sparsemax, the two numbers have a rank correlation of more than 0.8. This
-# does not prove the explanation, because something else may cause both. With runs of your own, you can count the rows
-# without a gradient in section 3 (column *settled*).
+# less accurate. They are: over the twelve seeds of sparsemax, the two numbers have a rank correlation of more than 0.6.
+# With runs of your own, you can count the rows without a gradient in section 3 (column *settled*).
+#
+# A correlation does not prove the explanation, because something else may cause both. So we made an experiment. With
+# `gamma: 4` the weights are more even, and fewer rows are one-hot. We trained the three slowest seeds once more with
+# it. If the explanation is right, they should no longer be slow. They are not: each of them opens at least twice as
+# many cells as before, and is within a point and a half of softmax. Seeds 1 and 2, which were not slow, are as near.
+# With these five seeds (the row *flatter*), we can no longer show that sparsemax is behind. There is one objection. We
+# chose seeds that were slow, and a slow seed may do better whatever you change (see below). Slow seeds are rare, so
+# five seeds without a slow one are no proof either.
 #
 # > How much may such a seed mean? Seed 5 of sparsemax was trained on a GPU. We trained it once more on a CPU, with the
 # > same initial weights and batches, and there it was as accurate as the usual seeds (this run is not committed). And
@@ -158,6 +165,7 @@ if len(table):
 
 # %% tags=["check"]
 if is_ours:
+    of_softmax = table.set_index("model").loc["softmax", "accuracy"]
     usual = table[table["network"].eq("")].set_index("model")
     behind = usual["behind softmax"].astype(float)
     maps = usual.index.isin(["sparsemax", "fusedmax", "oscarmax", "sq_pnorm_max"])
@@ -170,10 +178,11 @@ if is_ours:
     in_training = table["network"].eq("measure=training")
     flat = table["network"].str.contains("gamma=4")
     single = in_training | table["model"].eq("recurrent") | table["network"].eq("lam=0.03") | flat
-    on_gpu, more = {"softmax", "sparsemax"}, {"softmax": 6, "sparsemax": 10, "fusedmax": 8}
-    twice = flat & (table["model"].eq("sparsemax") | table["network"].str.contains("lam=0.0025"))
-    seeds = table["model"].map(more).fillna(3).mask(table["network"].str.contains("warm_start=8"), 6).mask(single, 1)
-    seeds = seeds.mask(twice, 2)
+    on_gpu, more = {"softmax", "sparsemax"}, {"softmax": 6, "sparsemax": 12, "fusedmax": 12}
+    seeds = table["model"].map(more).where(table["network"].eq("")).fillna(3).mask(single, 1)
+    seeds = seeds.mask(table["network"].str.contains("warm_start=8"), 6)
+    seeds = seeds.mask(flat & table["network"].str.contains("lam=0.0025"), 2)
+    seeds = seeds.mask(flat & table["model"].eq("sparsemax"), 5)
     seeds = seeds.mask(table["model"].eq("hardkuma") & table["target"].eq(0.1) & table["network"].eq(""), 7)
     assert table["seeds"].eq(seeds).all(), "the seeds that the sweeps list"
     elsewhere = results[results["device"].ne("cpu")]
@@ -184,19 +193,28 @@ if is_ours:
     theirs = published[published["source"].str.startswith("Niculae")].set_index("model")["value"]
     ahead = theirs.drop("softmax") - theirs["softmax"]
     assert ahead.between(0, 0.01).all() and set(ahead.index) == {"sparsemax", "fusedmax", "oscarmax"}, "up to one point"
-    fused = results.query("model == 'fusedmax' and split == 'test' and not network.str.contains('gamma')")
+    fused = results.query("model == 'fusedmax' and split == 'test' and network == ''")
     fused = fused.pivot(index="seed", columns="metric", values="value").sort_values("rate_selected")
-    assert fused["rate_selected"].iloc[:-1].between(0.125, 0.5).all(), "an eighth to a half in seven seeds"
+    assert fused["rate_selected"].iloc[:-1].between(0.1, 0.5).all(), "a tenth to a half in eleven seeds"
     assert 0.7 < fused["rate_selected"].iloc[-1] < 0.75 and fused.index[-1] == 1, "nearly three quarters in seed 1"
-    assert fused["accuracy"].idxmin() == 1 and len(fused) == 8, "seed 1 is the least accurate"
+    assert 1 in fused["accuracy"].nsmallest(2).index and len(fused) == 12, "seed 1 is one of the two least accurate"
     plain = results.query("model == 'softmax' and split == 'test' and metric == 'accuracy'")["value"].tolist()
     assert statistics.welch_test(fused["accuracy"].tolist(), plain).high < 0, "behind by more than chance"
-    sparse = results.query("model == 'sparsemax' and split == 'test' and not network.str.contains('gamma')")
-    sparse = sparse.pivot(index="seed", columns="metric", values="value").sort_values("accuracy")
-    lost = table.set_index("model").loc["softmax", "accuracy"] - sparse["accuracy"]
-    assert 0.08 < lost[5] < 0.09 and 0.03 < lost[7] < 0.04 and lost.drop([5, 7]).between(-0.01, 0.02).all()
-    assert sparse.index[:2].tolist() == [5, 7] and lost.drop([5, 7]).mean() < 0.01, "two seeds are far behind"
-    assert sparse[["accuracy", "rate_selected"]].corr("spearman").iloc[0, 1] > 0.8, "fewer cells, less accurate"
+    sparse = results.query("model == 'sparsemax' and split == 'test'")
+    by_seed = {name: part.pivot(index="seed", columns="metric", values="value").sort_values("accuracy")
+               for name, part in sparse.groupby("network")}  # fmt: skip
+    sparse, even = by_seed[""], by_seed["gamma=4.0"]
+    lost = of_softmax - sparse["accuracy"]
+    slowest = [5, 7, 12]
+    assert 0.08 < lost[5] < 0.09 and 0.03 < lost[7] < 0.04 and 0.02 < lost[12] < 0.03, "eight, three and two points"
+    others = lost.drop(slowest)
+    assert sparse.index[:3].tolist() == slowest and others.max() < 0.02 and others.mean() < 0.01, "three are far behind"
+    assert statistics.welch_test(sparse["accuracy"].tolist(), plain).high < 0, "behind by more than chance, too"
+    assert sparse[["accuracy", "rate_selected"]].corr("spearman").iloc[0, 1] > 0.6, "fewer cells, less accurate"
+    assert sorted(even.index) == [1, 2, *slowest] and (of_softmax - even["accuracy"]).max() < 0.015, "none is slow"
+    assert (even["rate_selected"] / sparse["rate_selected"])[slowest].min() > 2, "at least twice as many cells"
+    without = statistics.welch_test(even["accuracy"].tolist(), plain)
+    assert without.low < 0 < without.high, "with gamma=4 it is not shown to be behind"
     curves = committed.read_history().query("run.str.match('13_train_nli/sparsemax-seed')")
     curves = curves.pivot(index="epoch", columns="run", values="dev_accuracy")
     slow = curves.pop("13_train_nli/sparsemax-seed5")
@@ -207,7 +225,7 @@ if is_ours:
 # fusedmax gives the same weight to all words of a row, and passes no gradient, if the scores of this row lie close
 # together, compared with $\gamma\lambda$. If this is the reason, a smaller penalty should help. We trained models with
 # three penalties and with `gamma: 4`, which makes the weights of a sparse map more even. Without a penalty, fusedmax is
-# sparsemax. The smallest penalty, and none, have a second seed.
+# sparsemax. The smallest penalty has two seeds, and the model without a penalty is that of the experiment above.
 
 # %%
 flatter = results[results["network"].str.contains("gamma=4") & results["split"].eq("test")]
@@ -223,12 +241,11 @@ else:
 
 # %% tags=["check"]
 if is_ours:
-    of_softmax = table.set_index("model").loc["softmax", "accuracy"]
     behind = (of_softmax - by_penalty["accuracy"].sort_index(ascending=False)).tolist()  # from the largest penalty on
     assert by_penalty.index.tolist() == [0, 0.0025, 0.025, 0.1], "a fortieth, a quarter, and the paper's"
     assert 0.06 < behind[0] < 0.07 and 0.02 < behind[1] < 0.03, "more than six points, and more than two"
     assert max(map(abs, behind[2:])) < 0.01, "within a point of softmax"
-    assert shown["seeds"].tolist() == [2, 2, 1, 1], "a second seed without a penalty, and with the smallest"
+    assert shown["seeds"].tolist() == [5, 2, 1, 1], "five seeds without a penalty, and two with the smallest"
     assert by_penalty["rate_selected"][0.1] == 1, "no weight is 0"
     num_pairs = committed.num_texts("nli_small", "", "test")
     first = flatter.query("seed == 1 and metric == 'accuracy'").set_index("penalty")["value"]
@@ -248,9 +265,9 @@ if is_ours:
 # penalties (`25_read_seq2seq`, section 3).
 #
 # With the usual `gamma: 1` the penalty alone does not explain the gap. Sparsemax, which has no penalty, is not ahead of
-# fusedmax there: the seeds of both differ by no more than chance, and both are behind softmax on average. So you need
-# both changes, weights that are more even and a small penalty. In the paper, fusedmax is three quarters of a point
-# *ahead* of softmax. With one run of each model, such a difference may be chance.
+# fusedmax there (the interval of their difference contains 0), and both are behind softmax. So you need both changes,
+# weights that are more even and a small penalty. In the paper, fusedmax is three quarters of a point *ahead* of
+# softmax. With one run of each model, such a difference may be chance.
 #
 # ## 2. Alignments of single pairs
 #
@@ -296,16 +313,26 @@ for k, label in enumerate(LABELS):
 # 0.01, and we trained with two larger ones as well.
 
 # %%
-of_oscarmax = results.query("model == 'oscarmax' and split == 'test'")
-kept = ["grouped_1", "rate_selected", "accuracy"]
-of_oscarmax = of_oscarmax[of_oscarmax["metric"].isin(kept)].copy()
-of_oscarmax["penalty"] = of_oscarmax["network"].str.extract(r"lam=([\d.]+)")[0].fillna("0.01")
-by_run = of_oscarmax.pivot_table(index=["penalty", "seed"], columns="metric", values="value").reindex(columns=kept)
-by_run.columns = ["share grouped", "open cells", "accuracy"]
-if len(by_run):
-    display(figures.show_table(by_run.reset_index(), digits=3))
-else:
-    print("You see no table here, because there is no run of oscarmax among these runs.")
+def groups_of(model: str, share: str, usual: str):
+    """The share of grouped words, the open cells and the accuracy on test: one row per penalty and seed."""
+    kept = [share, "rate_selected", "accuracy"]
+    rows = results[results["model"].eq(model) & results["split"].eq("test") & results["metric"].isin(kept)]
+    rows = rows[~rows["network"].str.contains("gamma")].copy()
+    rows["penalty"] = rows["network"].str.extract(r"lam=([\d.]+)")[0].fillna(usual)
+    found = rows.pivot_table(index=["penalty", "seed"], columns="metric", values="value").reindex(columns=kept)
+    return found.set_axis(["share grouped", "open cells", "accuracy"], axis=1)
+
+
+def show_groups(found, model: str):
+    """Show such a table, or say that there is none."""
+    if len(found):
+        display(figures.show_table(found.reset_index(), digits=3))
+    else:
+        print(f"You see no table here, because there is no run of {model} among these runs.")
+
+
+by_run = groups_of("oscarmax", "grouped_1", "0.01")
+show_groups(by_run, "oscarmax")
 
 # %% tags=["check"]
 if is_ours:
@@ -327,6 +354,34 @@ if is_ours:
 # than with the paper's penalty. With the third seed, about three of ten words are grouped, and it is more accurate. So
 # the penalty is one reason why so few words are grouped here, and the seed is another. We do not know how far the
 # scores of the paper's model lie apart, and its figure shows a single pair.
+#
+# The same figure shows fusedmax, which gives neighbours the same weight. So in the next table, *share grouped* is the
+# share of the attended words that have the weight of a neighbour. The paper's penalty is 0.1. We trained with seeds 1
+# to 3 and twice this penalty as well. The rows of a penalty are in the order of their open cells.
+
+# %%
+of_fusedmax = groups_of("fusedmax", "segments_1", "0.1").sort_values(["penalty", "open cells"])
+show_groups(of_fusedmax, "fusedmax")
+
+# %% tags=["check"]
+if is_ours:
+    usual_penalty, larger = (of_fusedmax.loc[penalty] for penalty in ("0.1", "0.2"))
+    assert len(usual_penalty) == 12 and sorted(larger.index) == [1, 2, 3], "twelve seeds, and three of them"
+    assert usual_penalty.corr("spearman").loc["share grouped", "open cells"] > 0.95, "more cells, more groups"
+    low, high = statistics.mean_interval(usual_penalty["share grouped"].tolist())
+    assert 0.2 < usual_penalty["share grouped"].mean() < 0.25 and high < 0.5, "less than half on average"
+    times = larger["share grouped"] / usual_penalty["share grouped"].reindex(larger.index)
+    assert times.loc[[2, 3]].min() > 2 and larger["share grouped"].loc[[2, 3]].gt(0.5).tolist() == [False, True]
+    assert larger.loc[1].tolist()[:2] == [0, 1], "in each row, all words have the same weight"
+    assert of_softmax - larger.loc[1, "accuracy"] > 0.07, "more than seven points behind"
+
+# %% [markdown]
+# With the paper's penalty, the twelve seeds differ very much. The more cells a seed opens, the more of its words are
+# grouped (the rank correlation is above 0.95). On average it is less than a quarter of the words, and the interval of
+# this mean ends below one half. With twice the penalty, seeds 2 and 3 group more than twice as many words as before,
+# and one of them groups most of its words. With seed 1 it is too much. In each row, all words have the same weight, so
+# no row counts as grouped, and the model is more than seven points behind softmax. So the penalty is a reason here as
+# well why few words are grouped. But we cannot tell you a penalty that is right for every seed.
 
 # %% [markdown]
 # ## 3. Words that meet nothing

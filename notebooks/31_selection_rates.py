@@ -758,8 +758,8 @@ assert abs(changed.value - difference) < 1e-9 and abs(difference) < 0.015, "buck
 assert changed.low < 0 < changed.high and changed.high - changed.low > 0.02, "three seeds cannot tell"
 
 # %% [markdown]
-# *Reading*. The interval contains 0, so with three seeds you cannot tell whether length buckets change the accuracy. But
-# the interval is several points wide. So you cannot conclude either that they change nothing.
+# *Reading*. The interval contains 0, so with three seeds you cannot tell whether length buckets change the accuracy.
+# But the interval is several points wide. So you cannot conclude either that they change nothing.
 
 # %% [markdown]
 # ## 13. A rationale that is a code

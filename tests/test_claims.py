@@ -105,7 +105,11 @@ TAMPERED = [  # notebook; what must fail: the results that are changed, v -> tim
     }),
     ("23_read_nli", {
         "weights of softmax underflow": (f"{SELECTED} 'softmax'", 0.5, 0),
-        "sparsemax within two and a half points": ("model == 'sparsemax' and metric == 'accuracy'", 1, -0.1),
+        "behind, within two points": ("model == 'sparsemax' and metric == 'accuracy'", 1, -0.1),
+    }),
+    ("23_read_nli", {
+        "none is slow": ("settings == 'gamma=4.0' and model == 'sparsemax' and metric == 'accuracy'", 1, -0.02),
+        "less than half on average": ("model == 'fusedmax' and metric == 'segments_1'", 1, 0.2),
     }),
     ("23_read_nli", {
         "without alignment": (f"{SELECTED} 'recurrent'", 0.5, 0),
@@ -327,7 +331,7 @@ OWN_RUNS = {  # of each notebook that trains: settings of a few odd runs
         {"hidden_size": 7, "num_train": 4, "num_dev": 1, "num_test": 1},
         {"model": "full_text", **APART},
         {"model": "bernoulli", "sparsity": 0.01, **UNTARGETED, **APART},
-        {"encoder": "lstm", "pool": "mean", "rule": "expected"},
+        {"encoder": "lstm", "pool": "mean", "rule": "expected", "measure": "expected"},
         {"corpus": "hotels", "aspect": "all", "epochs": 1},
     ],
     "12_train_sst": [
