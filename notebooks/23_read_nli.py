@@ -123,11 +123,11 @@ if len(table):
 # of oscarmax and of fusedmax.) In Niculae and Blondel's table every sparse map is *ahead* of softmax by up to one
 # point, which we do not find.
 #
-# Two of these means hide seeds that are unlike the others.
+# You cannot see from two of these means that some seeds are unlike the others.
 #
 # - *Fusedmax, seed 1*, opens nearly three quarters of the cells, and the other eleven seeds open a tenth to a half. It
-#   is one of the two least accurate. Over all of them, fusedmax is behind softmax by more than chance (the table for
-#   sentence pairs in RESULTS.md has the intervals).
+#   is one of the two least accurate, as you can see in section 2. Over all of them, fusedmax is behind softmax by more
+#   than chance (the table for sentence pairs in RESULTS.md has the intervals).
 # - *Sparsemax, seed 5*, learned more slowly. On dev it is the last of all seeds from the third epoch on, and in the end
 #   it is more than eight points behind softmax. Seed 7 is three points behind, and seed 12 is two. The others are less
 #   than a point behind on average. Over all twelve seeds, sparsemax is behind by more than chance, too.

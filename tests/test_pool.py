@@ -14,7 +14,7 @@ from types import SimpleNamespace
 import pytest
 
 from rationale.runs import notebook_path, root, run, warm
-from rationale.runs.pool import LOST, Pool, change
+from rationale.runs.pool import LOST, PATIENCE, Pool, change
 from rationale.runs.sweeping import status
 from rationale.runs.sweeps import Planned, read_sweep
 from rationale.training.checkpoint import read_tensors
@@ -197,6 +197,7 @@ def test_a_sweep_goes_on_where_a_log_cannot_be_written(play, monkeypatch):
 
 
 def test_no_run_goes_on_if_the_sweep_cannot(play, monkeypatch):
+    monkeypatch.setitem(PATIENCE, signal.SIGINT, 0.5)  # a shell may start the tests with this signal ignored
     there: list = []
 
     def start(*_):

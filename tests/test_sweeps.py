@@ -25,7 +25,7 @@ from rationale.runs import by_snakemake, committed, notebook_path, root, sweepin
 from rationale.runs.differences import defaults_of
 from rationale.runs.folder import WorkFolder, is_worked_on
 from rationale.runs.parameters import WITHOUT_EFFECT, modernised, resolve
-from rationale.runs.pool import changes_since, refuse_others
+from rationale.runs.pool import PATIENCE, changes_since, refuse_others
 from rationale.runs.record import made_of, write_record
 from rationale.runs.sweeping import Status, line, status
 from rationale.runs.sweeps import Planned, read_sweep
@@ -405,7 +405,8 @@ def test_an_interruption_in_the_moment_in_which_snakemake_ends_is_no_error(inste
     assert instead_of_snakemake("", received, look) == 0
 
 
-def test_snakemake_does_not_go_on_if_its_sweep_cannot(instead_of_snakemake, tmp_path):
+def test_snakemake_does_not_go_on_if_its_sweep_cannot(instead_of_snakemake, tmp_path, monkeypatch):
+    monkeypatch.setitem(PATIENCE, signal.SIGINT, 0.5)  # a shell may start the tests with this signal ignored
     pid = tmp_path / "pid"
 
     def look() -> float:
