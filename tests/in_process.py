@@ -18,6 +18,11 @@ PICTURES = {"figure", "interactive"}
 NOT_CHECKED = "We do not check here what this page says of the committed results"  # of runs of one's own
 
 
+def cells(notebook: str) -> list[str]:
+    """The code cells of a notebook."""
+    return [cell.source for cell in jupytext.read(notebook_path(notebook)).cells if cell.cell_type == "code"]
+
+
 def executed(source: str, place: str, bound: dict[str, Any]) -> Any:
     """Execute a cell; return the value of the expression at its end, None if there is none."""
     parts = ast.parse(source, place)

@@ -5,7 +5,6 @@ import random
 import re
 from pathlib import Path
 
-import jupytext
 import pytest
 import yaml
 from torch import nn
@@ -19,7 +18,7 @@ from rationale.runs.parameters import modernised, resolve
 from rationale.runs.yaml_files import as_override
 from tests.depth import slow_or_deep
 from tests.forked import run_forked
-from tests.in_process import NOT_CHECKED, run_cells
+from tests.in_process import NOT_CHECKED, cells, run_cells
 from tests.smoke import smoke_items, smoke_parameters
 
 
@@ -228,10 +227,6 @@ def test_a_pair_that_selects_more_than_it_expects_is_compared_and_a_wrong_answer
     cell = next(cell for cell in cells("31_selection_rates") if "rate_gaps[target] - gap" in cell)
     with pytest.raises(AssertionError, match="10%: too (low|high)"):
         exec(cell, bound | {"rate_gaps": {0.1: 9.3}})
-
-
-def cells(notebook: str) -> list[str]:
-    return [cell.source for cell in jupytext.read(notebook_path(notebook)).cells if cell.cell_type == "code"]
 
 
 REVIEWS = [{"selection": target, "seed": seed} for target in (0.05, 0.1) for seed in (1, 2)]

@@ -10,7 +10,6 @@ import sys
 from itertools import pairwise
 from types import SimpleNamespace
 
-import jupytext
 import numpy as np
 import pytest
 from hypothesis import given
@@ -36,8 +35,9 @@ from rationale.data.tokenise import TOKENISERS
 from rationale.digests import files_read, revisions_read
 from rationale.errors import BadInput, counted
 from rationale.runs import run
-from rationale.runs.workspace import notebook_path, root
+from rationale.runs.workspace import root
 from rationale.training.settings import AlignmentSettings, OwnTextSettings
+from tests.in_process import cells
 
 
 def texts(read):
@@ -1061,8 +1061,7 @@ def test_a_note_is_printed_for_what_was_noticed(tmp_path, capsys):
 
 def cell_of_17(words: str) -> str:
     """The one code cell of the notebook that holds these words."""
-    cells = jupytext.read(notebook_path("17_train_own_texts")).cells
-    (source,) = [cell.source for cell in cells if cell.cell_type == "code" and words in cell.source]
+    (source,) = [cell for cell in cells("17_train_own_texts") if words in cell]
     return source
 
 
