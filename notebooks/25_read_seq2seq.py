@@ -96,15 +96,45 @@ if is_ours:
     assert pd.concat(softmax).lt(0.01).all(), "the softmax has no zeros, except for weights that underflow"
 assert (wide["rouge1"] > wide["rouge2"]).all(), "pairs of words agree less often than single words"
 
+# %%
+def points_of(table, mark):
+    """Points of the sparse maps, one line per setting, and the level of softmax; means and deviations over seeds."""
+    lines, levels = {}, {}
+    for name, row in table.iterrows():
+        score = (float(row[mark]), float(np.nan_to_num(float(row[f"{mark}_std"]))))
+        if name == "softmax":
+            levels["softmax"] = score
+        else:
+            setting = name.removeprefix(row["model"]).removeprefix(", ") or "usual settings"
+            lines.setdefault(setting, []).append((figures.in_words(row["model"]), *score))
+    return lines, levels
+
+
+def distance_in_words(lines, levels, said):
+    """How far the maps with the usual settings are from softmax, for the title of a picture."""
+    behind = [levels["softmax"][0] - score for _, score, _ in lines.get("usual settings", [])] if levels else []
+    if not behind:
+        return "no sparse map to compare with softmax"
+    least, most = min(behind), max(behind)
+    if least >= 0:
+        return f"softmax leads by {least:.1f} to {most:.1f} {said} (usual settings)"
+    if most <= 0:
+        return f"sparse maps lead by {-most:.1f} to {-least:.1f} {said} (usual settings)"
+    return f"from {-least:.1f} {said} ahead of softmax to {most:.1f} behind (usual settings)"
+
+
+# %% [markdown]
+# In the pictures, the dotted line is softmax, and each point is a sparse map. You see means, with one standard
+# deviation over the seeds on each side (the shade around the line is that of softmax). A row with one seed has no bar.
+
 # %% tags=["figure"]
 for (task, corpus, pair), table in tables.items():
     mark = "bleu" if task == "translation" else "rouge1"
-    fig, ax = figures.new_figure(size=(max(9, 1.4 * len(table)), 4.6))
-    spread = table[mark].max() - table[mark].min()
     said = {"bleu": "BLEU", "rouge1": "ROUGE-1"}[mark]
-    title = f"{where_of(corpus, pair)}: {spread:.1f} {said} between the best map and the worst"
-    labels = [figures.in_words(name).replace(", ", "\n").replace("squared ", "squared\n") for name in table.index]
-    figures.draw_bars(labels, {said: table[mark]}, ax, title=title, ylabel=said, fmt="{:.1f}")
+    lines, levels = points_of(table, mark)
+    fig, ax = figures.new_figure(size=(9, 4.6))
+    title = f"{where_of(corpus, pair)}: {distance_in_words(lines, levels, said)}"
+    figures.draw_score_by_setting(lines, ax, levels, title=title, ylabel=said)
     of_texts = results[(results["corpus"] == corpus) & (results["aspect"] == pair)]
     display(export.figure(fig, "_".join(f"{mark} {corpus} {pair}".split()), of_texts["run"]))
     best = table[mark].astype(float).max()
