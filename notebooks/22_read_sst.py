@@ -106,7 +106,9 @@ print(f"Of all words, {of_all:.1%} are neutral.")
 
 # %% tags=["figure"]
 fig, ax = figures.new_figure(size=(10, 5.5))
-title = f"Of the neutral words {by_label[2]:.0%} are kept, of the very positive ones {by_label[4]:.0%}"
+title = "Kept words, by their sentiment"
+if everything[2] and everything[4]:
+    title = f"Of the neutral words {by_label[2]:.0%} are kept, of the very positive ones {by_label[4]:.0%}"
 figures.draw_word_sentiment(everything, {"kept by this run": kept}, ax, title=title)
 figures.save_figure(fig, folder / "figures", "word_sentiment")
 figures.show(fig)
