@@ -148,6 +148,18 @@ def test_reviews_of_ones_own_are_learned_and_read(kind: str, outputs: Path, tmp_
 
 
 @pytest.mark.parametrize(
+    ("name", "shapes"), [("03_hardkuma", (5.0, 1.0)), ("03_hardkuma", (0.2, 0.3)), ("04_explore_shapes", (0.01, 100.0))]
+)
+def test_a_worked_example_may_have_other_shapes(name: str, shapes: tuple[float, float], tmp_path: Path) -> None:
+    notebook = notebook_path(name)
+    a, b = shapes
+    try:
+        run_forked(notebook, smoke_items(notebook, a=a, b=b), outputs=tmp_path, name="shapes")
+    except RunFailed as error:
+        pytest.fail(f"{name}: {error}", pytrace=False)
+
+
+@pytest.mark.parametrize(
     ("changes", "message"),
     [
         pytest.param({"selection": 0.005}, "", id="a target below the rate of a code"),
