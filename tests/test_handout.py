@@ -16,6 +16,7 @@ import pytest
 import torch
 
 from rationale import figures, metrics
+from rationale.data.corpora import synthetic
 from rationale.distributions import HardConcrete, HardKuma, Kumaraswamy
 from rationale.nn import MAPPINGS, all_mappings, decide, fusedmax
 from rationale.objectives import Constraint, expected_transitions
@@ -430,6 +431,16 @@ def test_praise_is_the_word_at_the_same_place() -> None:
     others = [[*ours[:1], word, *ours[2:]] for word in ("good", "fine", "awful")] + [["a", *ours[1:]]]
     accepts_only(packed, names, [{"ours_praised": tuple(ours)}], [{"ours_praised": words} for words in others],
                  "ours: the word in the place of `(awful|the)` is not the right one")  # fmt: skip
+
+
+def test_the_largest_recall_is_neither_the_target_nor_the_share_of_gold_words() -> None:
+    splits = synthetic.read_synthetic(0, 400, 0, "look", 0.0, seed=0)
+    gold_rate = np.mean([np.mean(review.rationale) for review in splits["dev"]])
+    packed, names = solved("10_first_rationale", 2, np=np, splits=splits, gold_rate=gold_rate)
+    rounded = {name: round(float(names[name]), 2) for name in ("largest_recall", "largest_precision")}
+    wrong = [{"largest_recall": share} for share in (gold_rate, 0.06, 0.3)]
+    wrong += [{"largest_precision": share} for share in (gold_rate, 0.3, 1.0)]
+    accepts_only(packed, names, [rounded], wrong, "`largest_(recall|precision)` is too")
 
 
 def test_halves_of_reviews_are_divided_at_the_median() -> None:
