@@ -388,8 +388,9 @@ assert torch.allclose(expected_selection(filled, padded).mean(), over_texts[0])
 # selected. The predictor has two modes. In the mode "zero" it reads a zero vector in the place of each unselected
 # word, and in the mode "compact" the unselected words are removed and the gaps are closed. *Predict* for both modes
 # whether its answers to the two texts can differ. Call this `differ`, a dict of "zero" and "compact" to True or
-# False. *Change* the mode of `predictor` and measure the sum of the absolute differences of its two answers. Call
-# this `apart`, a dict of the same keys. *Explain* what an LSTM does with a zero vector.
+# False. *Change* the mode of `predictor`, and compute in each mode the probabilities of the five classes for the two
+# texts. Add up the absolute differences between the two. Call the sums `apart`, a dict of the same keys. *Explain* what
+# an LSTM does with a zero vector.
 
 # %% tags=["prediction"]
 differ = {"zero": True, "compact": False}
