@@ -764,11 +764,11 @@ assert changed.low < 0 < changed.high and changed.high - changed.low > 0.02, "th
 # %% [markdown]
 # ## 13. A rationale that is a code
 #
-# At 5 % of the text HardKuma still predicts well above chance, and yet two seeds select hardly a word in common
-# (section 6). What do they select? The selector has read the whole sentence. So it can work out the answer, and it can
-# pass this answer on by *how many* words it selects, whatever these words are. We write $k_i$ for the number of
-# selected words of sentence $i$, where five or more count as five, and $\hat y_i$ for the model's own answer. How many
-# answers can you guess from $k_i$ alone?
+# With a target of 5 % of the text (it selects 4 % on test), HardKuma still predicts well above chance, and yet two seeds
+# select hardly a word in common (section 6). What do they select? The selector has read the whole sentence. So it can
+# work out the answer, and it can pass this answer on by *how many* words it selects, whatever these words are. We write
+# $k_i$ for the number of selected words of sentence $i$, where five or more count as five, and $\hat y_i$ for the
+# model's own answer. How many answers can you guess from $k_i$ alone?
 #
 # $$\text{told} = \frac1N \sum_k \max_c \#\{i : k_i = k,\ \hat y_i = c\} \;\ge\; \max_c \frac{\#\{i : \hat y_i =
 # c\}}{N}. \tag{R16}$$
@@ -794,6 +794,7 @@ assert (told["count_tells"] >= told["answer_share"] - 1e-9).all(), "(R16)"
 strict = told[(told["model"] == "hardkuma") & (told["target"] == 0.05)]
 priced = told[(told["model"] == "bernoulli") & told["rate_selected"].between(0.05, 0.15)]
 if is_ours:
+    assert round(strict["rate_selected"].mean(), 2) == 0.04, "4 % on test"
     assert strict["count_tells"].min() > 0.8 > 0.7 > priced["count_tells"].max(), "each seed at 5 % is a code"
     assert strict["first_words"].max() > 0.8 and strict["first_words"].gt(0.5).sum() == 1, "one seed: the first two"
     assert strict["agreement"].max() < 0.1 < 0.7 < priced["agreement"].min(), "hardly a word in common"
