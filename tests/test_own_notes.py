@@ -113,6 +113,32 @@ def test_a_single_dev_text_and_texts_with_one_score_are_too_few():
     assert one == "too few texts: dev accuracy 1 is that of 1 text; label more texts"
 
 
+def test_texts_that_a_run_leaves_out_count_among_those_that_are_there(tmp_path):
+    """Of 30 dev texts among 200, whatever `num_train` and `num_dev` use."""
+    rows = reviews(200)
+    for name, part in {"train": rows[:150], "dev": rows[150:180], "test": rows[180:]}.items():
+        write_table(tmp_path / "own" / f"{name}.csv", part)
+    told = []
+    for used in ({}, {"num_train": 20}):
+        model = rationale.fit(tmp_path / "own", epochs=1, hidden_size=4, embedding_size=4, quiet=True, **used)
+        told += [re.search(r"label more: .* about (\d+), and all splits together ([\d,]+)", "\n".join(model.notes))]
+        needed, together = (int(number.replace(",", "")) for number in told[-1].groups())
+        assert together == needed * 200 // 30, used
+
+
+def test_dev_texts_that_a_run_leaves_out_are_used_before_others_are_labelled():
+    def told(texts, there):
+        (note,) = notes_about(result(evaluation(texts // 2, texts)), sizes={"train": 800, "dev": there, "test": 100})
+        return note.split(", 95 %) with ")[-1]
+
+    assert told(30, 152) == "30 texts; give num_dev=0: for ± 0.08 dev needs about 152, and has 152"
+    most = "for ± 0.08 dev needs about 152, and all splits together"
+    assert told(30, 100) == f"30 texts; give num_dev=0 and label more: {most} 1,520"
+    assert told(100, 100) == f"100 texts; label more: {most} 1,520"
+    (one,) = notes_about(result(evaluation(1, 1)), sizes={"train": 800, "dev": 2, "test": 100})
+    assert one == "too few texts: dev accuracy 1 is that of 1 text; give num_dev=0"
+
+
 def test_a_squared_error_is_known_relative_to_itself():
     errors = torch.tensor([0.0, 0.2] * 4)
     scored = evaluation(0, 8, answers=errors.sqrt().unsqueeze(1), score=errors.double())

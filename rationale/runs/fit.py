@@ -329,7 +329,8 @@ def save_own(folder: Path, result: Result, p: Settings, texts: Labelled, baselin
     dict
         The metrics of the model.
     """
-    for note in notes_about(result, baseline, texts.labels, p.start == "target"):
+    sizes = texts.own.sizes if texts.own is not None else None
+    for note in notes_about(result, baseline, texts.labels, p.start == "target", sizes):
         print(f"note: {note}", flush=True)
     if baseline is not None:
         baseline.save(folder)

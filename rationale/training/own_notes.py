@@ -5,7 +5,7 @@ epoch that was kept.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor
@@ -28,7 +28,11 @@ COLLAPSED = 0.5  # share of texts, with no word selected or with every word sele
 
 
 def notes_about(
-    result: Result, baseline: Baseline | None = None, names: Sequence[str] | None = None, is_started: bool = False
+    result: Result,
+    baseline: Baseline | None = None,
+    names: Sequence[str] | None = None,
+    is_started: bool = False,
+    sizes: Mapping[str, int] | None = None,
 ) -> list[str]:
     """The notes about a trained model, usually none.
 
@@ -53,16 +57,18 @@ def notes_about(
         Of the classes; without them, a class is named by its number.
     is_started : bool
         Whether the gates have started at their target, so that no note advises it.
+    sizes : split -> number of its texts, or None
+        Before `num_train`, `num_dev` and `num_test` have left some out; without them, the splits of `result` are whole.
     """
     model, dev = result.model, result.evaluations["dev"]
     assert model is not None
     score, unit, position, advice = model.head.chosen_by, model.unit, model.position, advice_for(result)
-    examples, total = result.splits["dev"], sum(map(len, result.splits.values()))
+    examples, sizes = result.splits["dev"], sizes or {name: len(split) for name, split in result.splits.items()}
     gives_classes, mine = model.head.metric == "accuracy", scores_of(dev, examples)
     labels = torch.tensor([example.label for example in examples])
     groups = labels if score != model.head.metric else torch.zeros(len(mine))  # the score is the mean of their means
     width = width_of(mine, groups) if gives_classes else SIGMAS * dev.standard_error
-    notes = [why_few(dev.metrics[score], width, len(mine), score, total, unit, len(groups.unique()))]
+    notes = [why_few(dev.metrics[score], width, len(mine), score, sizes, unit, len(groups.unique()))]
     if gives_classes:
         can_balance = model.task == "extraction" and model.head.class_weights is None
         missed = why_missed(dev.answer, labels, advice, names, can_balance, unit)
@@ -105,7 +111,7 @@ def scores_of(evaluation: Evaluation, examples: Sequence[Example]) -> Tensor:
 
 
 def why_few(
-    score: float, width: float, texts: int, metric: str, total: int, unit: str = "text", groups: int = 1
+    score: float, width: float, texts: int, metric: str, sizes: Mapping[str, int], unit: str = "text", groups: int = 1
 ) -> str:
     """Whether there are too few dev texts to know the score well.
 
@@ -116,27 +122,34 @@ def why_few(
     ----------
     score, width : float
         Of dev, with the distance to the end of its 95 % interval; this is NaN for the error of a single text.
-    texts, total : int
-        Number of texts in dev, and in all splits.
+    texts : int
+        Number of dev texts that are used.
     metric : str
         Name of the score.
+    sizes : split -> number of its texts
+        Of all that there are. `num_dev` may use fewer of dev, and then there is no need to label others first.
     unit : str
         What the model reads, "text" or "pair", here and in the functions below.
     groups : int
         Number of groups over whose scores the score is a mean.
     """
     is_share, name = metric != "mse", metric.replace("_", " ")
-    limit = WIDE if is_share else WIDE_ERROR * score
+    limit, there = WIDE if is_share else WIDE_ERROR * score, sizes["dev"]
+    use = ["give num_dev=0"] * (there > texts)
     if texts > 1 and width <= limit:
         return ""
     if texts == 1 or not limit:
-        return f"too few {unit}s: dev {name} {score:.3g} is that of {counted(texts, unit)}; label more {unit}s"
+        advice = use[0] if use else f"label more {unit}s"
+        return f"too few {unit}s: dev {name} {score:.3g} is that of {counted(texts, unit)}; {advice}"
     fixed, power = (-groups * SIGMAS**2, 1) if is_share and score in (0.0, 1.0) else (groups, 2)
     needed = math.ceil(fixed + (texts - fixed) * (width / limit) ** power)
     low, high = max(0.0, score - width), min(1.0 if is_share else math.inf, score + width)
     known = f"dev {name} is {score:.3g} ({low:.2g} to {high:.2g}, 95 %) with {counted(texts, unit)}"
-    wanted = f"for ± {limit:.2g} dev needs about {needed:,}, and all splits together {needed * total // texts:,}"
-    return f"too few {unit}s: {known}; label more: {wanted}"
+    wanted = f"for ± {limit:.2g} dev needs about {needed:,}"
+    if there >= needed:
+        return f"too few {unit}s: {known}; {use[0]}: {wanted}, and has {there:,}"
+    together = f"all splits together {needed * sum(sizes.values()) // there:,}"
+    return f"too few {unit}s: {known}; {' and '.join([*use, 'label more'])}: {wanted}, and {together}"
 
 
 def why_constant(answer: Tensor, label: Tensor, advice: str, unit: str = "text") -> str:

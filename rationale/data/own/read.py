@@ -69,6 +69,11 @@ class OwnTexts:
         """Number of classes, or of scores."""
         return len(self.labels or (1,))
 
+    @property
+    def sizes(self) -> dict[str, int]:
+        """Number of texts of each split, with those that `num_train`, `num_dev` and `num_test` leave out."""
+        return {split: len(rows) for split, (_, rows) in self.origins.items()}
+
     def save(self, folder: Path) -> None:
         """Write `splits.csv`: the split, the file and the row of every text; those that `num_train` leaves out, too."""
         written = io.StringIO()
