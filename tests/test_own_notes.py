@@ -149,6 +149,14 @@ def test_a_squared_error_is_known_relative_to_itself():
     assert notes_about(result(scored, labels=(0.0,))) == []
 
 
+def test_no_interval_of_an_accuracy_begins_below_zero():
+    known = result(evaluation(1, 20))
+    known.splits["dev"] = [Example(("a",), i % 2) for i in range(20)]
+    known.evaluations["dev"].answer[:2] = torch.tensor([0, 1])
+    (note,) = [note for note in notes_about(known) if "chance" in note]
+    assert "dev accuracy 0.05 may be chance: its 95 % interval begins at 0, and" in note
+
+
 def test_a_model_whose_answer_is_always_the_same_class_has_learned_nothing():
     same = evaluation(600, 1000, answers=torch.ones(1000, dtype=torch.long), score=(torch.arange(1000) < 600).double())
     mixed = result(same)

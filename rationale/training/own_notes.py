@@ -184,7 +184,8 @@ def why_chance(score: float, width: float, chance: float, metric: str, advice: s
     """
     if chance == 1 or score - width > chance:
         return ""
-    told = f"dev {metric.replace('_', ' ')} {score:.3g} may be chance: its 95 % interval begins at {score - width:.2g}"
+    low = max(0.0, score - width)
+    told = f"dev {metric.replace('_', ' ')} {score:.3g} may be chance: its 95 % interval begins at {low:.2g}"
     return f"{told}, and the most frequent class alone reaches {chance:.2g}; {advice}"
 
 
