@@ -433,3 +433,12 @@ def test_a_model_of_this_package_is_a_classifier_too():
     assert (found.label, kept(found)) == ("pos", ["great"])
     assert empty.label is None and empty.rationale == () and str(empty) == "no words"
     assert kept(nearly_even) == ["the"] and nearly_even.rest == 0.0, "no answer to no words"
+
+
+def test_a_model_of_scores_is_no_classifier_and_the_message_says_so():
+    def model(texts):
+        return Answers(Answer(text, scores={"stars": 3.5}, tokens=tuple(text.split())) for text in texts)
+
+    with pytest.raises(BadInput, match=r"classifier: scores of \['stars'\], no probabilities; .*head=classes") as error:
+        rationale.explain_classifier(model, ["so good"], quiet=True)
+    assert "\n" not in str(error.value)

@@ -272,6 +272,11 @@ def _rows(answers: Any) -> list[Any]:
 def _named(row: Any) -> dict[str, float] | None:
     """The probabilities of a row by class, if the row names the classes; None if it is numbers."""
     if isinstance(row, Answer):
+        if row.scores:
+            raise BadInput(
+                f"classifier: scores of {excerpt(list(row.scores))}, no probabilities; accepted: a model of classes, "
+                "such as one that was trained with head=classes"
+            )
         return dict(row.probabilities)
     if isinstance(row, Mapping):
         if set(row) == {"label", "score"}:  # a pipeline of transformers without top_k=None
