@@ -367,6 +367,14 @@ def test_a_key_that_only_late_objects_have_is_a_column_too(tmp_path):
         read_own(settings(path, rationale="market"))
 
 
+def test_a_column_without_a_name_is_seen_among_the_columns(tmp_path):
+    """As pandas writes its index."""
+    path = write_table(tmp_path / "r.csv", [{"": i} | row for i, row in enumerate(reviews(40))])
+    with pytest.raises(BadInput, match="no column 'Unnamed: 0'; its columns are '', text, label; give label= one of"):
+        read_own(settings(path, label="Unnamed: 0"))
+    assert read_own(settings(path)).labels == ["neg", "pos"]
+
+
 def test_a_class_that_a_data_set_does_not_tell_is_a_missing_label(tmp_path):
     datasets = pytest.importorskip("datasets")
     saved_parts(datasets, {"train": changed(4, changed(7, label="-"), label="-")}).save_to_disk(tmp_path / "some")

@@ -95,7 +95,8 @@ class Table:
             self.columns, self.all_columns = self.all_columns(), None
         for setting, column in wanted.items():
             if column not in self.columns:
-                there = ", ".join(cut(f"{name}", 60) for name in self.columns[:30]) + ", ..." * (len(self.columns) > 30)
+                there = ", ".join(cut(f"{name}", 60) or "''" for name in self.columns[:30])
+                there += ", ..." * (len(self.columns) > 30)
                 option = setting if setting.startswith("--") else f"{setting}="
                 hint = did_you_mean(column, self.columns) or f"; give {option} one of these"
                 if len(self.columns) == 1 and "," in str(self.columns[0]):
