@@ -50,6 +50,7 @@ from IPython.display import display
 from rationale import figures, models, training
 from rationale.data import batches, tokenise
 from rationale.data.corpora import synthetic
+from rationale.data.example import filled
 from rationale.explorers import explore_sentence, explore_training
 from rationale.runs import claims, predict, results_folder, saved, validated
 from rationale.training.settings import FirstSettings
@@ -80,6 +81,7 @@ folder = results_folder("10_first_rationale")
 
 # %%
 splits = synthetic.read_synthetic(p.num_train, p.num_dev, p.num_test, p.aspect, p.correlation, seed=0)
+splits = filled(splits, f"{p.num_train} reviews to learn from (num_train)")
 example = splits["dev"][0]
 figures.highlight_html(example.tokens, example.rationale, example.rationale, f"{p.aspect} {example.label[0]:.2f}")
 

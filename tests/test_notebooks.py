@@ -159,6 +159,12 @@ def test_a_worked_example_may_have_other_shapes(name: str, shapes: tuple[float, 
         pytest.fail(f"{name}: {error}", pytrace=False)
 
 
+def test_a_first_rationale_without_reviews_to_learn_from_says_so(tmp_path: Path) -> None:
+    notebook = notebook_path("10_first_rationale")
+    with pytest.raises((BadInput, RunFailed), match=r"0 reviews to learn from \(num_train\): no train example in it"):
+        run_forked(notebook, smoke_items(notebook, num_train=0), outputs=tmp_path, name="none")
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [

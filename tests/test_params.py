@@ -231,7 +231,6 @@ IN_THE_CELL = [
 TOGETHER_IN_NOTEBOOKS = [
     ("12_train_sst", ["dynamics=authors"], "multiplier_init: 0 is not accepted with dynamics authors"),
     ("10_first_rationale", ["aspect=value"], "aspect: value is not accepted, give one of look, smell"),
-    ("10_first_rationale", ["num_train=0"], "num_train: 0 is not accepted with reviews that are made up"),
     ("10_first_rationale", ["num_test=0"], r"num_test: 0 is not accepted, give a whole number in \[1, inf\)"),
     ("16_failures", ["num_dev=0"], r"num_dev: 0 is not accepted, give a whole number in \[1, inf\)"),
     ("11_train_reviews", ["model=softmax"], "model: softmax is not accepted, give one of full_text, attention, svm"),

@@ -201,9 +201,6 @@ class FirstSettings(
     aspect: Annotated[str, OneOf(lambda: find_corpus(MADE_UP).aspects)] = setting("look", "aspect that the score rates")
     correlation: float = setting(0.0, "correlation between the aspects' scores", "[0, 1]")
 
-    def refused(self) -> Iterator[Refusal]:
-        yield Refusal(self.num_train == 0, "num_train", "with reviews that are made up", "a whole number in [1, inf)")
-
 
 class FailureSettings(
     FirstSettings,
