@@ -764,10 +764,10 @@ assert changed.low < 0 < changed.high and changed.high - changed.low > 0.02, "th
 # %% [markdown]
 # ## 13. A rationale that is a code
 #
-# With a target of 5 % of the text (it selects 4 % on test), HardKuma still predicts well above chance, and yet two seeds
-# select hardly a word in common (section 6). What do they select? The selector has read the whole sentence. So it can
-# work out the answer, and it can pass this answer on by *how many* words it selects, whatever these words are. We write
-# $k_i$ for the number of selected words of sentence $i$, where five or more count as five, and $\hat y_i$ for the
+# With a target of 5 % of the text (it selects 4 % on test), HardKuma still predicts well above chance, and yet two
+# seeds select hardly a word in common (section 6). What do they select? The selector has read the whole sentence. So it
+# can work out the answer, and it can pass this answer on by *how many* words it selects, whatever these words are. We
+# write $k_i$ for the number of selected words of sentence $i$, where five or more count as five, and $\hat y_i$ for the
 # model's own answer. How many answers can you guess from $k_i$ alone?
 #
 # $$\text{told} = \frac1N \sum_k \max_c \#\{i : k_i = k,\ \hat y_i = c\} \;\ge\; \max_c \frac{\#\{i : \hat y_i =
