@@ -169,6 +169,75 @@ def test_an_address_that_is_no_state_of_an_explorer_does_not_stop_it():
 
 
 @needs_node
+@pytest.mark.parametrize("explorer, start, refused, accepted", [
+    (explore_shapes(), {"a": 0.5, "b": 0.5, "left": -0.1, "right": 1.1, "u": 0.3},
+     ["a=0", "a=-3", "b=0", "left=0.5", "right=0.5", "left=5&right=-1", "u=5", "u=-1", "a=%20"],
+     {"a": 150, "b": 0.01, "left": 0, "right": 1, "u": 1}),
+    (explore_mappings(), {"scores": [0.5, 1.5], "gamma": 1, "lam": 0.1},
+     ["scores=9,0", "scores=,", "scores=1", "gamma=0", "gamma=1e9", "lam=-1"],
+     {"scores": [-3, 3], "gamma": 10, "lam": 0}),
+], ids=["shapes", "mappings"])  # fmt: skip
+def test_an_address_sets_no_number_for_which_there_is_no_picture(explorer, start, refused, accepted):
+    module = SimpleNamespace(_esm=explorer._esm + "export { readAddress };")
+    read = f"""query => {{
+      globalThis.location = {{ hash: "#name?" + query }};
+      const values = {json.dumps(start)};
+      const set = (key, value) => {{ values[key] = value; }};
+      m.readAddress("name", {{ isStatic: true, get: key => values[key], set }}, Object.keys(values), m.LIMITS);
+      return values;
+    }}"""
+    wanted = "&".join(f"{key}={str(value).strip('[]').replace(' ', '')}" for key, value in accepted.items())
+    assert in_node(module, read, [*refused, wanted]) == [*[start] * len(refused), accepted]
+
+
+@needs_node
+def test_an_address_chooses_no_text_that_a_menu_does_not_have():
+    base = SimpleNamespace(_esm=embedded.module() + "export { readAddress };")
+    read = """view => {
+      globalThis.location = { hash: "#shapes?view=" + view };
+      let found = "draw";
+      const model = { isStatic: true, get: () => found, set: (_, value) => { found = value; } };
+      m.readAddress("shapes", model, ["view"], { view: ["draw", "Beta twin"] });
+      return found;
+    }"""
+    assert in_node(base, read, ["nonsense", "Beta%20twin"]) == ["draw", "Beta twin"]
+
+
+@needs_node
+def test_every_step_of_the_slider_of_a_raw_output_is_a_shape_of_its_own():
+    steps = [round(0.05 * step - 7, 2) for step in range(541)]
+    found = "raw => m.inverseSoftplus(m.shapeAt(raw, 0.01) - 0.01)"  # where the slider stands after the step
+    for raw, stands in zip(steps, in_node(explore_shapes(), found, steps), strict=True):
+        assert abs(stands - raw) < 0.025, f"from {raw}, the slider jumps to {stands}: an arrow key moves it no further"
+
+
+@needs_node
+def test_an_arrow_key_at_the_end_of_a_slider_does_not_change_a_number_beyond_it():
+    base = SimpleNamespace(_esm=embedded.module() + "export { slider };")
+    press = """key => {
+      globalThis.document = { createElement: () => ({
+        setAttribute(name, value) { this[name] = value; },
+        addEventListener(name, call) { this[name] = call; },
+        get value() { return this.stands; },
+        set value(given) { this.stands = String(Math.min(20, Math.max(-7, given))); },
+        append(...children) { this.children = children; } }) };
+      let shape = 100;
+      const row = m.slider("raw a", { min: -7, max: 20, step: 1, get: () => shape, set: v => { shape = v; } });
+      row.update();
+      row.children[1].keydown({ key, preventDefault() {}, stopPropagation() {} });
+      return shape;
+    }"""
+    assert in_node(base, press, ["ArrowRight", "ArrowLeft"]) == [100, 19], "the key to the right made it smaller"
+
+
+@needs_node
+def test_the_map_of_shapes_names_only_values_that_a_gate_of_this_support_can_have():
+    ends = [[-0.1, 1.1], [-0.2, 1], [0, 1.1], [0, 1], [-1, 2], [-0.01, 1.01]]
+    named = in_node(explore_shapes(), "([left, right]) => m.regionsAt(left, right).map(([z]) => z)", ends)
+    assert named == [["0", "E[K]", "1"], ["0", "E[K]"], ["E[K]", "1"], ["E[K]"], ["0", "E[K]", "1"], ["0", "E[K]", "1"]]
+
+
+@needs_node
 def test_a_slider_stands_at_its_end_where_its_number_is_infinite():
     base = SimpleNamespace(_esm=embedded.module() + "export { slider };")
     place = """text => {

@@ -87,6 +87,16 @@ def test_a_slider_follows_the_keyboard_and_the_address_holds_the_state(visit, tm
     )
 
 
+def test_another_address_of_the_same_page_shows_its_state(started, tmp_path):
+    visit = Visit(started)
+    page = opened(visit, tmp_path, explore_shapes())
+    page.evaluate("location.hash = '#shapes?a=2&b=5&view=nonsense&u=7'")  # as if somebody typed it
+    page.wait_for_function("document.querySelector('.handle').getAttribute('aria-valuetext') == 'a = 2, b = 5'")
+    assert page.get_by_label("beside").input_value() == "draw"
+    assert "u = 0.3 becomes" in page.locator("svg").last.get_attribute("aria-label")
+    assert not visit.complaints, "\n".join(visit.complaints)
+
+
 def test_a_point_on_the_map_is_dragged_by_mouse_and_touch_and_moved_by_keys(visit, tmp_path):
     page = opened(visit, tmp_path, explore_shapes())
     handle = page.locator(".handle").first
@@ -200,6 +210,11 @@ def test_the_gates_of_a_training_stand_on_the_map_and_the_point_follows_a_word(v
     page.locator(".handle").first.focus()
     page.keyboard.press("ArrowUp")
     assert state(page)["word"] == 0, "a point that is moved stands on no word"
+    page.locator(".words span").nth(1).click()
+    assert state(page)["word"] == 2
+    page.get_by_role("slider", name="right").focus()
+    page.keyboard.press("ArrowRight")
+    assert state(page)["word"] == 0, "with another support, it is no longer the gate of the word"
     page.get_by_label("text on the map", exact=True).select_option("2: label 0.9")
     page.wait_for_function("document.querySelectorAll('circle.trained').length == 1")
     again = opened(visit, tmp_path, explorer, page.evaluate("location.hash"))

@@ -43,8 +43,9 @@ function slider(label, { min, max, step, to = x => x, from = x => x, get, set })
     if (!ways[event.key]) return; // done here, because JupyterLab does not leave the arrow keys to the browser
     event.preventDefault();
     event.stopPropagation();
-    input.value = Number(input.value) + step * ways[event.key];
-    set(to(Number(input.value)));
+    const before = input.value;
+    input.value = Number(before) + step * ways[event.key];
+    if (input.value !== before) set(to(Number(input.value))); // at its end, the number may lie beyond the slider
   });
   const row = element("label", { class: "slider" }, element("span", {}, label), input, value);
   row.update = () => {
@@ -128,18 +129,22 @@ function decoded(text) {
 }
 
 // The state in the address of a static page: #name?key=value&key=value. A notebook's address is left alone.
-function readAddress(name, model, keys) {
+// `limits` has the lowest and the highest number of a key, or all its texts. Any other value is left out.
+function readAddress(name, model, keys, limits = {}) {
   const [found, query] = decoded(location.hash.slice(1)).split("?");
   if (!model.isStatic || found !== name || !query) return;
+  const isNumber = (text, [low, high] = [-Infinity, Infinity]) =>
+    text.trim() !== "" && Number.isFinite(Number(text)) && low <= Number(text) && Number(text) <= high;
   for (const [key, text] of new URLSearchParams(query))
     if (keys.includes(key)) {
       const old = model.get(key);
       if (Array.isArray(old)) {
-        const numbers = text.split(",").map(Number);
-        if (numbers.length === old.length && numbers.every(Number.isFinite)) model.set(key, numbers);
+        const numbers = text.split(",");
+        if (numbers.length === old.length && numbers.every(number => isNumber(number, limits[key])))
+          model.set(key, numbers.map(Number));
       } else if (typeof old === "boolean") model.set(key, text === "true");
-      else if (typeof old === "string") model.set(key, text);
-      else if (text !== "" && Number.isFinite(Number(text))) model.set(key, Number(text));
+      else if (typeof old === "string") (limits[key] || [text]).includes(text) && model.set(key, text);
+      else if (isNumber(text, limits[key])) model.set(key, Number(text));
     }
 }
 
@@ -147,9 +152,11 @@ function address(name, model, keys) {
   return `#${name}?${keys.map(key => `${key}=${encodeURIComponent(String(model.get(key)))}`).join("&")}`;
 }
 
-// Redraws at most once per frame, when the model or the width of the element changes.
-function live(name, { model, el }, keys, redraw) {
-  readAddress(name, model, keys);
+// Redraws at most once per frame, when the model, the address or the width of the element changes.
+function live(name, { model, el }, keys, redraw, limits) {
+  const read = () => readAddress(name, model, keys, limits);
+  read();
+  window.addEventListener("hashchange", read); // another address of the same page does not load it again
   const root = element("div", { class: "rationale-explorer", id: model.isStatic ? name : "" });
   el.append(element("style", {}, STYLE), root);
   let waiting = 0,
@@ -187,6 +194,7 @@ function live(name, { model, el }, keys, redraw) {
     put,
     link,
     close: () => {
+      window.removeEventListener("hashchange", read);
       watcher.disconnect();
       cancelAnimationFrame(waiting);
     },

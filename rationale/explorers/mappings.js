@@ -124,10 +124,11 @@ export function isFlat(x, gamma, lam) {
 // --- the picture
 
 const KEYS = ["scores", "gamma", "lam"];
+export const LIMITS = { scores: [-3, 3], gamma: [0.1, 10], lam: [0, 1] };
 
 function render({ model, el }) {
   const [blue, red] = model.get("palette");
-  const { root: area, put, link, close } = live("mappings", { model, el }, KEYS, redraw);
+  const { root: area, put, link, close } = live("mappings", { model, el }, KEYS, redraw, LIMITS);
   const setScore = (i, v) => put({ scores: model.get("scores").map((old, j) => (j === i ? v : old)) });
   const rows = model
     .get("scores")

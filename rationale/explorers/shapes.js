@@ -4,8 +4,36 @@
 const KEYS = ["a", "b", "a2", "b2", "second", "left", "right", "u", "view", "text", "epoch", "word"];
 const LOWEST = 0.01,
   HIGHEST = 100;
+const OF_GATE = ["a", "b", "left", "right"];
 const within = v => Math.min(HIGHEST, Math.max(LOWEST, v));
 const round = v => Number(v.toPrecision(3));
+
+// what an address may hold: the gate of a trained model may lie beyond the sliders
+const SHAPES = [LOWEST, Infinity];
+export const LIMITS = {
+  a: SHAPES,
+  b: SHAPES,
+  a2: SHAPES,
+  b2: SHAPES,
+  left: [-Infinity, 0],
+  right: [1, Infinity],
+  u: [0, 1],
+};
+
+export function shapeAt(raw, smallest) {
+  // with five digits, since a step of a large or a small raw output changes fewer than three
+  return within(Number((smallest + softplus(raw)).toPrecision(5)));
+}
+
+export function regionsAt(left, right) {
+  // the values at test time that are written on the map, each with its place; without a mass there is no region
+  const places = [
+    ["0", 0.03, 40],
+    ["E[K]", 3, 3],
+    ["1", 3, 0.03],
+  ];
+  return places.filter(([z, a, b]) => ["0", "E[K]", "1"][2 * decision(masses({ a, b, left, right }), 0.5)] === z);
+}
 
 export function trainedAt(texts, epochs, [left, right], text, epoch) {
   // each word of a text with its gate after an epoch: its shapes, P(z != 0) and its value by the rule of the run
@@ -25,9 +53,10 @@ function render({ model, el }) {
     { ...gateOf("a", "b"), colour: blue, name: chosen() ? `gate of “${chosen().word}”` : "gate" },
     ...(model.get("second") ? [{ ...gateOf("a2", "b2"), colour: red, name: "second gate" }] : []),
   ];
-  const { root, put: change, link, close } = live("shapes", { model, el }, KEYS, redraw);
-  // a point that is moved leaves the word on which it stood
-  const put = changes => change("a" in changes || "b" in changes ? { word: 0, ...changes } : changes);
+  const limits = { ...LIMITS, view: model.get("views") };
+  const { root, put: change, link, close } = live("shapes", { model, el }, KEYS, redraw, limits);
+  // a gate that is changed is no longer that of the word on which it stood
+  const put = changes => change(OF_GATE.some(key => key in changes) ? { word: 0, ...changes } : changes);
 
   const texts = model.get("texts"),
     epochs = model.get("epochs"),
@@ -51,7 +80,7 @@ function render({ model, el }) {
     from: Math.log,
   };
   const smallest = model.get("smallest");
-  const raws = { min: -7, max: 20, step: 0.05, to: x => within(round(smallest + softplus(x))) };
+  const raws = { min: -7, max: 20, step: 0.05, to: x => shapeAt(x, smallest) };
   const sliderOf = (label, key, more) =>
     slider(label, { get: () => model.get(key), set: v => put({ [key]: v }), ...more });
   const rawOf = (label, key) => {
@@ -220,12 +249,8 @@ function render({ model, el }) {
       tiles = { key, group };
     }
     frame.picture.append(tiles.group);
-    for (const [z, x, y] of [
-      ["0", 0.03, 40],
-      ["E[K]", 3, 3],
-      ["1", 3, 0.03],
-    ])
-      frame.picture.append(shape("text", { x: frame.x(x), y: frame.y(y), "text-anchor": "middle" }, `z = ${z}`));
+    for (const [z, a, b] of regionsAt(left, right))
+      frame.picture.append(shape("text", { x: frame.x(a), y: frame.y(b), "text-anchor": "middle" }, `z = ${z}`));
     frame.picture.append(dots(frame));
     gates().forEach((gate, i) => frame.picture.append(handle(frame, gate, i ? ["a2", "b2"] : ["a", "b"], i)));
     const places = gates().map(g => `The ${g.name} is at a = ${shown(g.a)}, b = ${shown(g.b)}.`);
