@@ -137,7 +137,9 @@ def test_a_model_of_pairs_answers_to_pairs(tmp_path):
         with pytest.raises(BadInput, match="^text 1: .* is no pair; accepted: "):
             model([text])
     shown = first._repr_html_()
-    assert "<div>a warm film</div><div>it is good</div><details>" in shown and "opacity" not in shown
+    assert (
+        '<div dir="auto">a warm film</div><div dir="auto">it is good</div><details>' in shown and "opacity" not in shown
+    )
     for word, weights in zip(("a", "warm", "film"), first.z[1:], strict=True):
         largest = max(range(4), key=weights.__getitem__)
         other = ("no word", "it", "is", "good")[largest]
@@ -249,6 +251,14 @@ def test_a_page_says_what_it_shows_and_is_as_wide_as_a_phone(labelled):
     page = labelled.to_html(labelled(["the look is superb"]))
     assert '<meta name="viewport" content="width=device-width, initial-scale=1">' in page
     assert "answer of the model, and the probability" in page and page.index("highlighted") < page.index("<mark")
+
+
+def test_a_page_breaks_a_word_that_is_wider_than_it_and_writes_from_right_to_left_what_is_read_so(labelled):
+    for answer in labelled(["x" * 3000 + " is superb", "שלום, (superb)!"]):
+        shown = answer._repr_html_()
+        outer, inner = re.findall("<div [^>]*>", shown)
+        assert "overflow-wrap:anywhere" in outer, "one word would make the page of all texts as wide as itself"
+        assert 'dir="auto"' in inner, "the first letter of a text says where it begins"
 
 
 def seen(page: str) -> str:

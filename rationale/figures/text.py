@@ -42,7 +42,7 @@ def highlight_html(tokens: Sequence[str], z, gold: Sequence[bool] | None = None,
         else:
             words.append(f'<span style="opacity:.6">{word}</span>')
     heading = f"<div><b>{html.escape(title)}</b></div>" if title else ""
-    return Html(f'<div style="line-height:1.7;max-width:60em">{heading}{" ".join(words)}</div>')
+    return Html(f'<div style="line-height:1.7;max-width:60em;overflow-wrap:anywhere">{heading}{" ".join(words)}</div>')
 
 
 def highlight_svg(texts: Iterable[tuple[str, Sequence[str], Sequence[float], Sequence[bool] | None]]) -> str:
