@@ -97,6 +97,24 @@ def test_another_address_of_the_same_page_shows_its_state(started, tmp_path):
     assert not visit.complaints, "\n".join(visit.complaints)
 
 
+def test_a_link_to_an_explorer_far_down_a_page_leads_to_it(started, tmp_path):
+    visit = Visit(started)
+    room = '<p style="height:5000px"></p>'
+    both = room + explore_shapes().as_html() + explore_mappings().as_html() + room
+    page = opened(visit, tmp_path, SimpleNamespace(as_html=lambda: both), "#mappings?gamma=2")
+    page.wait_for_function("Math.abs(document.getElementById('mappings').getBoundingClientRect().top) < 5")
+    page.evaluate("location.hash = '#shapes?a=2'")
+    page.wait_for_function("Math.abs(document.getElementById('shapes').getBoundingClientRect().top) < 5")
+    page.mouse.wheel(0, 500)
+    page.get_by_role("slider", name="right").focus()
+    page.wait_for_timeout(200)
+    before = page.evaluate("scrollY")
+    page.keyboard.press("ArrowRight")
+    page.wait_for_timeout(200)
+    assert page.evaluate("scrollY") == before, "a slider does not scroll the page"
+    assert not visit.complaints, "\n".join(visit.complaints)
+
+
 def test_a_point_on_the_map_is_dragged_by_mouse_and_touch_and_moved_by_keys(visit, tmp_path):
     page = opened(visit, tmp_path, explore_shapes())
     handle = page.locator(".handle").first

@@ -129,10 +129,11 @@ function decoded(text) {
 }
 
 // The state in the address of a static page: #name?key=value&key=value. A notebook's address is left alone.
-// `limits` has the lowest and the highest number of a key, or all its texts. Any other value is left out.
+// `limits` has the lowest and the highest number of a key, or all its texts. Any other value is left out. Returns
+// whether the address is one of this explorer.
 function readAddress(name, model, keys, limits = {}) {
   const [found, query] = decoded(location.hash.slice(1)).split("?");
-  if (!model.isStatic || found !== name || !query) return;
+  if (!model.isStatic || found !== name || !query) return false;
   const isNumber = (text, [low, high] = [-Infinity, Infinity]) =>
     text.trim() !== "" && Number.isFinite(Number(text)) && low <= Number(text) && Number(text) <= high;
   for (const [key, text] of new URLSearchParams(query))
@@ -146,6 +147,7 @@ function readAddress(name, model, keys, limits = {}) {
       else if (typeof old === "string") (limits[key] || [text]).includes(text) && model.set(key, text);
       else if (isNumber(text, limits[key])) model.set(key, Number(text));
     }
+  return true;
 }
 
 function address(name, model, keys) {
@@ -154,8 +156,11 @@ function address(name, model, keys) {
 
 // Redraws at most once per frame, when the model, the address or the width of the element changes.
 function live(name, { model, el }, keys, redraw, limits) {
-  const read = () => readAddress(name, model, keys, limits);
-  read();
+  let isWanted = false; // by an address that has just been opened: a long page is then scrolled to the explorer
+  const read = () => {
+    isWanted = readAddress(name, model, keys, limits);
+    if (isWanted) later();
+  };
   window.addEventListener("hashchange", read); // another address of the same page does not load it again
   const root = element("div", { class: "rationale-explorer", id: model.isStatic ? name : "" });
   el.append(element("style", {}, STYLE), root);
@@ -168,6 +173,8 @@ function live(name, { model, el }, keys, redraw, limits) {
     const start = performance.now();
     redraw(Math.max(260, root.clientWidth || 700));
     root.dataset.milliseconds = (performance.now() - start).toFixed(1);
+    if (isWanted) root.scrollIntoView();
+    isWanted = false;
     if (model.isStatic) {
       link.href = address(name, model, keys);
       if (root.dataset.touched) history.replaceState(null, "", link.href);
@@ -182,6 +189,7 @@ function live(name, { model, el }, keys, redraw, limits) {
     lastWidth = root.clientWidth;
   });
   watcher.observe(root);
+  read();
   const put = changes => {
     root.dataset.touched = "yes";
     for (const [key, value] of Object.entries(changes)) model.set(key, value);
