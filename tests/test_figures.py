@@ -345,6 +345,28 @@ def test_a_row_with_a_long_label_keeps_half_of_the_figure_for_its_cells():
     assert long.startswith(first[:-1]) and first[-1] == "…" and second == "30 %: short"
 
 
+def test_a_long_word_below_a_chosen_row_shows_its_beginning():
+    fig = figures.draw_chosen_row(
+        [[0.5, 0.2]], ["a"], ["internationalisation" * 100, "good"], 0, figures.live_figure(11, 4.4)
+    )
+    figures.live_png(fig)
+    first, second = fig.axes[0].get_xticklabels()
+    assert first.get_window_extent().y0 >= 0, "the beginning of the word would be cut off below the figure"
+    assert first.get_text().startswith("internation") and first.get_text()[-1] == "…" and second.get_text() == "good"
+
+
+def test_the_words_of_a_long_text_below_a_chosen_row_do_not_cover_each_other_nor_borders_the_cells():
+    words, gates = [f"w{i}" for i in range(600)], [[i % 3 / 2 for i in range(600)]]
+    fig = figures.draw_chosen_row(gates, ["a"], words, 0, figures.live_figure(11, 4.4))
+    (ax,) = fig.axes
+    shown = {i: text for i, label in enumerate(ax.get_xticklabels()) if (text := label.get_text())}
+    assert shown == {i: f"w{i}" for i in range(0, 600, 10)}
+    cell = ax.get_position().width * 11 * 72 / 600  # in points
+    assert ax.collections[2].get_linewidths()[0] < cell / 4
+    fig = figures.draw_chosen_row([[0.5] * 60], ["a"], words[:60], 0, fig)
+    assert [label.get_text() for label in fig.axes[0].get_xticklabels()] == words[:60]
+
+
 def test_attention_says_what_its_colours_mean_if_asked():
     fig, ax = figures.new_figure()
     figures.draw_attention([[0.5, 0.5]], ["a"], ["x", "y"], ax, scale="share of the largest")

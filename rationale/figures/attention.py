@@ -26,6 +26,7 @@ from rationale.figures.look import (
 from rationale.figures.words import token_in_words
 
 LONGEST_LABEL = 36  # letters of a row's label; more would leave its cells too little room, or none
+LONGEST_WORD, MOST_WORDS = 13, 60  # letters and labels of columns for which a row that a slider chooses has room
 
 
 @apply_style
@@ -90,7 +91,8 @@ def draw_attention(
         ax.figure.colorbar(mesh, ax=ax, label=scale, shrink=0.85)
     ax.hlines(np.arange(num_rows + 1), 0, num_columns, color="white", linewidth=2.5, zorder=2)
     row, column = np.nonzero(weights[:, 1:] != weights[:, :-1])
-    ax.vlines(column + 1, row, row + 1, color="white", linewidth=1.2, zorder=2)
+    width = 1.2 * min(1, MOST_WORDS / max(1, num_columns))  # in a long text, wider lines would cover the cells
+    ax.vlines(column + 1, row, row + 1, color="white", linewidth=width, zorder=2)
     short = max(map(len, columns)) <= 3
     rotation = {"rotation": 0 if short else 60, "ha": "center" if short else "right", "rotation_mode": "anchor"}
     ax.set_xticks(np.arange(num_columns) + 0.5, escape_dollars(columns), **rotation)
@@ -147,13 +149,16 @@ def draw_chosen_row(
     ----------
     weights : [R, C], in [0, 1]
     rows, columns : [R] and [C] labels
-        The label of a row is cut after `LONGEST_LABEL` letters.
+        The label of a row is cut after `LONGEST_LABEL` letters, that of a column after `LONGEST_WORD`. If there are
+        more than `MOST_WORDS` columns, every second, third or nth has a label.
     chosen : int in [0, R)
         Index of the framed row.
     fig : Figure
         The figure to redraw.
     """
     rows = [shortened(row, LONGEST_LABEL) for row in rows]
+    every = -(-len(columns) // MOST_WORDS) or 1
+    columns = ["" if i % every else shortened(token_in_words(word), LONGEST_WORD) for i, word in enumerate(columns)]
     left = 0.012 * max(map(len, rows)) + 0.02  # room for the labels of the rows, as a share of the figure
     (ax,) = reuse_panels(fig, [("rows", len(rows), *columns)], left=left, right=0.99, bottom=0.28, top=0.9)
     draw_attention(weights, rows, columns, ax, title)
