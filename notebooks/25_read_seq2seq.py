@@ -145,17 +145,18 @@ for (task, corpus, pair), table in tables.items():
     print(": ".join(filter(None, [told, "; ".join(far)])) + ". In the paper, no map is so far behind.")
 
 # %% [markdown]
-# *Reading* (one seed per row, with these exceptions: all maps from German except sq-pnorm-max have three, oscarmax has
-# four from either language at its usual penalty, and fusedmax and softmax on e-mails have three and two). The
-# differences here are larger than in the paper. With the paper's `gamma` of 1, every sparse map but one is three to
-# eight BLEU points behind softmax on captions, while in the paper all maps are within one point. From German we can
-# compare seeds. (The intervals are printed below.) For sparsemax, the distance is more than the spread of the seeds.
-# For fusedmax and oscarmax it is not, because their seeds differ more: the runs of fusedmax end at 34, 20 and 32, and
-# those of oscarmax at 33, 28, 31 and 20. The exception is sparsemax from French, which is much further behind. In the
-# picture of section 3, its attention never leaves the first words of the source. The two runs that end at 20 got stuck
-# in the same way, that of fusedmax on the first words and that of oscarmax on the last one. (We looked at the weights
-# in the folders of these runs, which are not committed.) A run of oscarmax with twenty times its penalty (*lam 0.2*) is
-# as far behind.
+# *Reading* (one seed per row, with these exceptions: from German, oscarmax has six seeds, and the other maps except
+# sq-pnorm-max have three; from French, oscarmax has four at its usual penalty; on e-mails, fusedmax and softmax have
+# three and two). The differences here are larger than in the paper. With the paper's `gamma` of 1, every sparse map but
+# one is three to nine BLEU points behind softmax on captions, while in the paper all maps are within one point. From
+# German we can compare seeds. (The intervals are printed below.) For sparsemax and oscarmax, the distance is more than
+# the spread of the seeds. The runs of oscarmax end at 33, 28, 31, 20, 31 and 20, and four of them had not been enough
+# to tell. For fusedmax three runs are not enough, because they end at 34, 20 and 32. The exception is sparsemax from
+# French, which is much further behind. In the picture of section 3, its attention never leaves the first words of the
+# source. Two of the runs that end at 20 got stuck in the same way, that of fusedmax on the first words and the first
+# one of oscarmax on the last word. The other run of oscarmax moves on, but late: four of ten of its words attend most
+# to the first fifth of the source. (We looked at the weights in the folders of these runs, which are not committed.) A
+# run of oscarmax with twenty times its penalty (*lam 0.2*) is as far behind.
 #
 # Why? We think that with a `gamma` of 1 many rows become one-hot early in training, which means that all weight is on
 # one word. The Jacobian of a one-hot row is 0 ((A10), `40_sparse_attention`), so no gradient reaches the scores of this
@@ -171,7 +172,7 @@ for (task, corpus, pair), table in tables.items():
 
 # %% tags=["check"]
 if is_ours:
-    for language, (least, most) in {"de": (3, 8.5), "fr": (3.5, 6)}.items():
+    for language, (least, most) in {"de": (3, 9.5), "fr": (3.5, 6)}.items():
         captions = tables["translation", "multi30k", f"{language} to en"]["bleu"].astype(float)
         behind = captions["softmax"] - captions.drop("softmax")
         flatter = behind.index.str.contains("gamma=4")
@@ -186,11 +187,13 @@ if is_ours:
     german = german.query("split == 'test' and metric == 'bleu'").groupby("model")["value"].apply(list)
     assert german.drop("oscarmax").map(len).eq(3).all(), "three seeds of each"
     assert [round(bleu) for bleu in german["fusedmax"]] == [34, 20, 32], "one is far behind the others"
-    assert [round(bleu) for bleu in german["oscarmax"]] == [33, 28, 31, 20], "and here, too"
+    assert [round(bleu) for bleu in german["oscarmax"]] == [33, 28, 31, 20, 31, 20], "and here, too"
     for name in ("sparsemax", "fusedmax", "oscarmax"):
         apart = statistics.welch_test(german[name], german["softmax"])
-        assert (apart.high < -1) == (name == "sparsemax"), "more than the spread of the seeds"
+        assert (apart.high < -1) == (name != "fusedmax"), "more than the spread of the seeds"
         print(f"From German, {name} minus softmax is {apart.value:.1f} BLEU ({apart.low:.1f} to {apart.high:.1f}).")
+    apart = statistics.welch_test(german["oscarmax"][:4], german["softmax"])
+    assert apart.low < -1 < apart.high, "four were not enough"
     mails = tables["summarisation", "aeslc", ""]["rouge1"].astype(float)
     assert mails.max() < 13.5, "weak"
     near = mails[["softmax", "sparsemax", "sq_pnorm_max"]]
