@@ -12,6 +12,7 @@ from contextlib import contextmanager
 
 import pytest
 import torch
+from torch._dynamo import trace_rules
 from torch.utils._python_dispatch import TorchDispatchMode, return_and_correct_aliasing
 from torch.utils._pytree import tree_leaves, tree_map_only
 
@@ -21,6 +22,9 @@ from rationale.training.loop import choose_device
 PLACE = torch.device("meta")
 OPS = torch.ops.aten
 COPIES = {OPS._to_copy.default, OPS.copy_.default}
+# Tables of its functions that torch makes once per process. If they were made within `pretend_gpu`, `torch.compile`
+# would no longer know `torch.tensor`. Nor would `torch.device("meta")`, and transformers would not set position ids.
+TABLES = (torch.utils._device._device_constructors, trace_rules.get_torch_obj_rule_map)
 PACKS = OPS._pack_padded_sequence.default  # its lengths are on the CPU
 INDEXES = {OPS.index.Tensor, OPS.index_put.default, OPS.index_put_.default, OPS._index_put_impl_.default}
 
@@ -105,6 +109,8 @@ def pretend_gpu(patch: pytest.MonkeyPatch) -> Iterator[None]:
     for name, module in list(sys.modules.items()):
         if name.startswith("rationale.") and hasattr(module, "choose_device"):
             patch.setattr(module, "choose_device", lambda name: PLACE if name == "auto" else choose_device(name))
+    for remembered in TABLES:
+        remembered()
     for name in ("tensor", "as_tensor"):
         patch.setattr(torch, name, on_place(getattr(torch, name)))
     check = "_device_dtype_check_for_fused"  # a list of names, on which PLACE is not

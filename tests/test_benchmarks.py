@@ -142,6 +142,13 @@ def same_gradients(ours, usual, where: str) -> None:
             )
 
 
+def test_every_benchmark_is_imported_without_pytest_as_make_bench_does():
+    names = sorted(path.stem for path in Path(runner.__file__).parent.glob("*.py") if path.stem[0] != "_")
+    imports = "; ".join(f"import tests.benchmarks.{name}" for name in names)
+    done = subprocess.run([sys.executable, "-c", imports], cwd=root(), capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr.splitlines()[-1]
+
+
 def test_few_batches_are_spread_over_all_lengths():
     _, examples = bench_training.sentences()
     vocabulary = Vocabulary({word: None for example in examples for word in example.tokens})

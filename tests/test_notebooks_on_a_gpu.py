@@ -11,7 +11,7 @@ import torch
 
 from rationale.runs.parameters import defaults
 from tests.in_process import run_cells
-from tests.pretend_gpu import PLACE, Remote, pretend_gpu
+from tests.pretend_gpu import PLACE, TABLES, Remote, pretend_gpu
 from tests.smoke import NOTEBOOKS, skip_without_data, smoke_parameters
 
 
@@ -93,3 +93,13 @@ def test_what_a_gpu_accepts_has_the_numbers_of_the_cpu(x):
 
     assert isinstance(x, Remote) and x.device == PLACE and type(x.cpu()) is torch.Tensor
     assert numbers(x, PLACE) == numbers(x.cpu(), torch.device("cpu"))
+
+
+def test_torch_remembers_no_function_of_the_pretended_device(monkeypatch):
+    for remembered in TABLES:
+        remembered.cache_clear()
+    with pretend_gpu(monkeypatch):
+        for remembered in TABLES:
+            remembered()
+    monkeypatch.undo()
+    assert all(torch.tensor in remembered() for remembered in TABLES)

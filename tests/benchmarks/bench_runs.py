@@ -33,7 +33,7 @@ from rationale.data.vectors import available
 from rationale.errors import BadInput
 from rationale.runs import notebook_path, root
 from rationale.runs.sweeps import read_sweep
-from tests.smoke import smoke_items
+from tools.smoke import smoke_items
 
 ONCE = True
 SST = ("12_train_sst", "params/sst/hardkuma.yaml")
