@@ -180,11 +180,11 @@ print(f"beyond the grid, a = b = 100:     P(1) = {HardKuma(100, 100, p.left, p.r
 # if both shapes grow much further. As you see in the last printed line, the hump of $a = b = 100$ has moved so close to
 # 1 that the gate is open.
 #
-# **Exercise 2** (predict, change, explain; 8 minutes). This and the next exercises use the ends $(-0.1, 1.1)$, which
-# `HardKuma(a, b)` has if you name none. If both shapes are small, the gate is undecided between 0 and 1. Yet with
-# $a = b$ the two are not equally likely. *Predict* which of them is more likely for $a = b = 0.05$ (`winner`, 0 or 1).
-# *Change* $b$ until both are equally likely (`fair_b`, to six digits). *Explain* which end each shape controls, and why
-# equal shapes do not treat the two ends equally.
+# **Exercise 2** (predict, change, explain; 8 minutes). If an exercise names no ends, it uses $(-0.1, 1.1)$, the ends of
+# `HardKuma(a, b)`. If both shapes are small, the gate is undecided between 0 and 1. Yet with $a = b$ the two are not
+# equally likely. *Predict* which of them is more likely for $a = b = 0.05$ (`winner`, 0 or 1). *Change* $b$ until both
+# are equally likely (`fair_b`, to six digits). *Explain* which end each shape controls, and why equal shapes do not
+# treat the two ends equally.
 
 # %% tags=["prediction"]
 winner = 1
