@@ -114,13 +114,12 @@ def distance_in_words(lines, levels, said):
     """How far the maps with the usual settings are from softmax, for the title of a picture."""
     behind = [levels["softmax"][0] - score for _, score, _ in lines.get("usual settings", [])] if levels else []
     if not behind:
-        return "no sparse map to compare with softmax"
+        return "no sparse map with the usual settings beside softmax"
     least, most = min(behind), max(behind)
-    if least >= 0:
-        return f"softmax leads by {least:.1f} to {most:.1f} {said} (usual settings)"
-    if most <= 0:
-        return f"sparse maps lead by {-most:.1f} to {-least:.1f} {said} (usual settings)"
-    return f"from {-least:.1f} {said} ahead of softmax to {most:.1f} behind (usual settings)"
+    if least < 0 < most:
+        return f"from {-least:.1f} {said} ahead of softmax to {most:.1f} behind (usual settings)"
+    sizes = " to ".join(dict.fromkeys(f"{size:.1f}" for size in sorted((abs(least), abs(most)))))
+    return f"{'softmax leads' if most > 0 else 'sparse maps lead'} by {sizes} {said} (usual settings)"
 
 
 # %% [markdown]
