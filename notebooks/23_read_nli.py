@@ -81,7 +81,8 @@ columns.append("behind softmax")
 shown = compare.without_ones(table[[*columns, "seeds"]])  # a target of 1 says that there is none
 export.table(shown, "accuracy")
 in_words = {"accuracy_std": "its deviation", "rate_selected": "open cells"}
-networks = {"epochs=4, start=target, warm_start=8": "from softmax", "measure=training": "expected share held"}
+from_softmax = "epochs=4, start=target, warm_start=8"
+networks = {from_softmax: "from softmax", "measure=training": "expected share held"}
 networks |= {f"gamma=4.0, lam={penalty}": f"flatter, penalty {penalty}" for penalty in (0.0025, 0.025)}
 networks |= {"gamma=4.0": "flatter"} | {f"lam={penalty}": f"penalty {penalty}" for penalty in (0.03, 0.05, 0.2)}
 display(figures.show_table(shown.replace({"network": networks}).rename(columns=in_words)))
@@ -106,7 +107,7 @@ if len(table):
     names = compare.line_names(table).replace(networks, regex=True)
     aligned = table[table["model"].ne("recurrent")]
     if not p.runs:  # the committed experiments are in the table above, and in sections 2 and 4
-        aligned = aligned[aligned["network"].isin(["", "epochs=4, start=target, warm_start=8"])]
+        aligned = aligned[aligned["network"].isin(["", from_softmax])]
     points = {name: part[drawn].fillna(0).to_numpy().tolist() for name, part in aligned.groupby(names)}
     sparse = aligned[aligned["model"].ne("softmax")]
     title = "There is no sparse map among these runs"
