@@ -151,8 +151,13 @@ for one in found.values():
 # attributions are from the truth. (For this, both are scaled to sum to 1.) The columns with *layer 1* belong to layer
 # 1, whose states depend on the query. At layer 0 no state depends on the query yet, so there the right explanation
 # keeps everything. But the columns with *layer 0* measure the distance to the positions of *n* and *m*, too. So a probe
-# that is right at layer 0 has about the KL of an attribution that is the same everywhere (exercise 1), and not 0. For
-# SST, the table tells you what share of each layer is kept, and how much the answer changes.
+# that is right at layer 0 has about the KL of an attribution that is the same everywhere (exercise 1), and not 0.
+#
+# Methods that make masks have more columns, for every task. *Kept* is the share of positions that are not masked,
+# *divergence* is how far the masks move the answer, in nats, and *agreement* is the share of texts whose answer stays
+# the same. For a probe, these are means over the layers, and you find each layer in the tables below. If you fitted
+# masks to single sentences, or searched the smallest masks, there are also columns from *precision* to *smallest*.
+# Section 4 of `24_read_probes` explains them.
 #
 # > Erasure has no KL. If an attribution is exactly 0 at a position that belongs to the truth, the divergence from the
 # > truth is infinite. The column *empty* is the share of texts for which a method keeps no position. For erasure this

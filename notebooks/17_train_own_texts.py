@@ -463,9 +463,10 @@ print(obstacle or f"model.onnx: {(folder / 'model.onnx').stat().st_size / 2**20:
 # %% tags=["check"]
 if exported:
     pairs = list(zip(answers, exported(originals), strict=True))
-    same = np.mean([(before.label, before.rationale) == (after.label, after.rationale) for before, after in pairs])
-    print(f"the same label and passages for {same:.0%} of {len(pairs)} texts")
-    assert same > 0.97, "only a number within rounding of a limit may end on its other side"
+    same = sum((before.label, before.rationale) == (after.label, after.rationale) for before, after in pairs)
+    print(f"the same label and passages for {same} of {len(pairs)} texts")
+    allowed = max(1, round(0.03 * len(pairs)))
+    assert len(pairs) - same <= allowed, "only a number within rounding of a limit may end on its other side"
 
 # %% [markdown]
 # ### In a service

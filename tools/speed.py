@@ -172,6 +172,7 @@ def _seconds(value: float) -> str:
 def authors_table() -> str:
     """Every ratio to the authors' code, with where and how it was measured, and what it depends on."""
     parts = {one["key"]: one["threads"] for one in authors()["measurements"]}
+    rate_open = next(one["rate_open"] for one in authors()["measurements"] if one["key"] == "rcnn")
     counts = {"1": "1 thread", "2": "2 threads", "unknown": "threads not recorded"}
     rows = [
         [one["what"], *(ratio(one["threads"].get(count, [])) for count in counts)] for one in authors()["measurements"]
@@ -184,9 +185,9 @@ def authors_table() -> str:
         "Most of the gain on SST comes from batches of texts of similar length. On the same random batches, the ratio "
         f"is {one} on one thread and {two} on two.",
         "All ratios are those of the processor on which they were measured.",
-        "For the dependent RCNN, the ratio is large only if most gates are closed. Where 13 % of the gates are open, "
-        f"it is {closed} on one and on two threads. With the gates as they are initialised, it is "
-        f"{ratio(parts['rcnn_open']['unknown'])}.",
+        "For the dependent RCNN, the ratio is large only if most gates are closed. Where "
+        f"{100 * rate_open:.0f} % of the gates are open, it is {closed} on one and on two threads. With the gates as "
+        f"they are initialised, it is {ratio(parts['rcnn_open']['unknown'])}.",
     ]
     return f"{table}\n\n{textwrap.fill(' '.join(notes), 120)}"
 
