@@ -203,6 +203,7 @@ class _Asked:
     """
 
     def __init__(self, classifier: Classifier, labels: Sequence[Any] | None, batch_size: int):
+        self.are_given = labels is not None
         if labels is None:
             labels = getattr(getattr(classifier, "__self__", None), "classes_", None)
         self.classifier, self.batch_size = classifier, batch_size
@@ -239,9 +240,7 @@ class _Asked:
         if named is not None:
             self.labels = self.labels or list(named)
             if set(named) != set(self.labels):
-                raise BadInput(
-                    f"classifier: the classes {excerpt(list(named))} beside {excerpt(self.labels)}; {ACCEPTED}"
-                )
+                self._refuse_classes(f"names {excerpt(list(named))}", excerpt(self.labels), "these names")
             row = [named[label] for label in self.labels]
         try:
             numbers = [float(number) for number in row]
@@ -250,13 +249,20 @@ class _Asked:
             raise BadInput(f"classifier: {excerpt(row)} as {asked}; {FROM_SCORES if one else ACCEPTED}") from None
         self.labels = self.labels or [str(number) for number in range(len(numbers))]
         if len(numbers) != len(self.labels):
-            raise BadInput(f"classifier: {len(numbers)} numbers for a text, and {len(self.labels)} classes; {ACCEPTED}")
+            found = f"gives {counted(len(numbers), 'number')} for a text"
+            self._refuse_classes(found, f"{len(self.labels)} classes", "one name per number")
         if any(map(math.isnan, numbers)):
             advice = "; it is asked about parts of texts, too, and with mask=... no part is empty"
             raise BadInput(f"classifier: {excerpt(numbers)} as {asked}; {ACCEPTED}{advice * (not text)}")
         if len(numbers) < 2 or not all(0 <= x <= 1 for x in numbers) or abs(math.fsum(numbers) - 1) > 0.01:
             raise BadInput(f"classifier: {excerpt([round(x, 4) for x in numbers])} as {asked}; {FROM_SCORES}")
         return numbers
+
+    def _refuse_classes(self, found: str, expected: str, accepted: str) -> None:
+        """Refuse an answer whose classes are not those expected: the fault of `labels` only if these were given."""
+        if self.are_given:
+            raise BadInput(f"labels: {expected}; the classifier {found}; accepted: {accepted}")
+        raise BadInput(f"classifier: it {found}, where {expected} are known from before; {ACCEPTED}")
 
 
 def _rows(answers: Any) -> list[Any]:
