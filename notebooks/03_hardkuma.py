@@ -57,6 +57,7 @@ torch.manual_seed(p.seed)
 torch.set_default_dtype(torch.float64)  # float32 only where it is the subject
 gate = HardKuma(p.a, p.b, p.left, p.right)
 width = p.right - p.left
+paper_ends = (p.left, p.right) == (-0.1, 1.1)  # for claims that hold near these ends only
 cells = (torch.arange(200_000) + 0.5) / 200_000  # midpoints: the mean over them is an integral over (0, 1)
 
 # %% [markdown]
@@ -511,7 +512,7 @@ assert torch.isclose(mean_split, gate.mean, rtol=1e-8), "eq. (H8)"
 deviation = interior_draws.std() / math.sqrt(len(interior_draws))
 assert abs(interior_draws.mean() - gate.conditional_mean) < 5 * deviation, "E[H | 0 < H < 1]"
 assert torch.allclose(examples.prob_one + examples.prob_interior * inside, examples.mean)
-assert (examples.base.mean[1:] > 1.5 * examples.mean[1:]).all(), "E[K] is far from E[H]"
+assert not paper_ends or (examples.base.mean[1:] > 1.5 * examples.mean[1:]).all(), "E[K] is far from E[H]"
 
 # %% tags=["figure"]
 shape_b = torch.logspace(-1, 1.5, 200)
@@ -603,7 +604,8 @@ assert abs(HardKuma(1.0, 1.0, p.left, p.right).entropy() - uniform_entropy) < 1e
 # %% tags=["figure"]
 family = {f"a = {fixed:g}": HardKuma(fixed, shape_b, p.left, p.right) for fixed in (0.1, 0.5, 2.0)}
 entropies = {name: member.entropy() for name, member in family.items()}
-finding = "Of these gates, the one with the smallest a can have the largest entropy"
+most = max(entropies, key=lambda name: entropies[name].max())
+finding = f"Of these gates, those with {most} can have the largest entropy"
 figures.draw_panel(figures.draw_lines, shape_b, entropies, title=finding, xlabel="b", ylabel="entropy (nats)",
                    xscale="log", size=(8, 4.4))
 
@@ -616,14 +618,16 @@ for name, member in family.items():
           f"{masses[0]:.2f}, {masses[1]:.2f}, {masses[2]:.2f}")
 
 # %% [markdown]
-# The printed masses are those at the top of each curve. Of the three values of $a$, the smallest lets a gate share its
-# probability most evenly between 0, 1 and the interval between them, and an even share makes the entropy large. (If $a$
-# is far smaller, the interval loses its mass, and the largest entropy falls again. You can try $a = 0.01$.) But a low
-# entropy does not make a gate certain. A uniform density on (0, 1), which is anything but certain, has the entropy 0.
+# The printed masses are those at the top of each curve. With the ends of the paper, the smallest of the three values of
+# $a$ lets a gate share its probability most evenly between 0, 1 and the interval between them, and an even share makes
+# the entropy large. (If $a$ is far smaller, the interval loses its mass, and the largest entropy falls again. You can
+# try $a = 0.01$.) But a low entropy does not make a gate certain. A uniform density on (0, 1), which is anything but
+# certain, has the entropy 0.
 
 # %% tags=["check"]
 tops = [one.max().item() for one in entropies.values()]
-assert tops == sorted(tops, reverse=True), "of these three, the smaller a is, the larger the entropy can be"
+sorted_tops = sorted(tops, reverse=True)
+assert not paper_ends or tops == sorted_tops, "of these three, the smaller a is, the larger the entropy can be"
 
 # %% [markdown]
 # ## 10. KL between two gates
