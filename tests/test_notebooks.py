@@ -148,13 +148,17 @@ def test_reviews_of_ones_own_are_learned_and_read(kind: str, outputs: Path, tmp_
 
 
 @pytest.mark.parametrize(
-    ("name", "shapes"), [("03_hardkuma", (5.0, 1.0)), ("03_hardkuma", (0.2, 0.3)), ("04_explore_shapes", (0.01, 100.0))]
+    ("name", "changes"),
+    [
+        ("03_hardkuma", {"a": 5.0, "b": 1.0}),
+        ("03_hardkuma", {"a": 0.2, "b": 0.3, "left": -0.5, "right": 1.5}),
+        ("04_explore_shapes", {"a": 0.01, "b": 100.0}),
+    ],
 )
-def test_a_worked_example_may_have_other_shapes(name: str, shapes: tuple[float, float], tmp_path: Path) -> None:
+def test_a_worked_example_may_have_other_shapes(name: str, changes: dict[str, float], tmp_path: Path) -> None:
     notebook = notebook_path(name)
-    a, b = shapes
     try:
-        run_forked(notebook, smoke_items(notebook, a=a, b=b), outputs=tmp_path, name="shapes")
+        run_forked(notebook, smoke_items(notebook, **changes), outputs=tmp_path, name="shapes")
     except RunFailed as error:
         pytest.fail(f"{name}: {error}", pytrace=False)
 
