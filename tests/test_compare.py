@@ -50,6 +50,13 @@ def test_two_runs_with_the_same_settings_and_seed_are_refused_by_name(tmp_path):
         table_of(*runs)
 
 
+@pytest.mark.parametrize("missing", ["corpus", "target", "sparsity"])
+def test_two_runs_of_a_table_without_some_fact_are_refused_by_name_as_well(tmp_path, missing):
+    rows = compare.rows_of(*(finished_run(tmp_path, name, seed=1) for name in ("a", "b")))
+    with pytest.raises(BadInput, match="12_train_sst/a and 12_train_sst/b: the same settings .* seed, 1"):
+        compare.summary(rows.assign(**{missing: float("nan")}), ["accuracy"])
+
+
 def test_runs_on_different_corpora_aspects_or_vectors_are_not_averaged(tmp_path):
     rows = compare.rows_of(finished_run(tmp_path, "a", seed=1))
     for column, value in (("task", "x"), ("corpus", "x"), ("aspect", "x"), ("vectors", "x")):

@@ -231,9 +231,8 @@ def _refuse_repeated_runs(part: pd.DataFrame, keys: list[str]) -> None:
     of_one_run = [*dict.fromkeys([*keys, "seed", "metric"])]
     repeated = part[part.duplicated(of_one_run, keep=False)]
     if len(repeated):
-        first = repeated.iloc[0]
-        same = repeated[(repeated[of_one_run] == first[of_one_run]).all(axis=1)]
-        one, other = same["run"].iloc[0], same["run"].iloc[1]
+        _, same = next(iter(repeated.groupby(of_one_run, dropna=False, sort=False)))  # a key may be missing: NaN
+        first, (one, other, *_) = same.iloc[0], same["run"]
         settings = first["settings"] or "only defaults"
         raise BadInput(
             f"{one} and {other}: the same settings ({first['model']}, {settings}) and the same seed, {first['seed']}, "
