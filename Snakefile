@@ -8,7 +8,7 @@
 import sys
 
 from rationale.runs import root
-from rationale.runs.sweeps import read_sweep
+from rationale.runs.sweeps import STARTED, read_sweep
 
 OUTPUTS = config.get("outputs", "outputs")
 HERE = root() / OUTPUTS
@@ -18,9 +18,13 @@ REPLACE = " --replace" if config.get("replace") else ""  # runs of other files t
 CONTENTS = SWEEP.contents()
 STEM = next(iter(RUNS.values())).notebook.stem
 MARKS = [f"{run.folder(OUTPUTS)}/.done" for run in RUNS.values()]
-EXECUTE = (  # the last line of the log of a run that failed gives its exit code (see rationale/runs/sweeping.py)
-    "{{ {params.command} --threads {threads} > {log:q} 2>&1 || "
-    "{{ code=$?; echo exit code $code >> {log:q}; exit $code; }}; }} "
+# A process writes at the end of the log of its run, as in rationale/runs/pool.py; the last line gives its exit code if it
+# failed (see rationale/runs/sweeping.py). Snakemake is not told of the log, because it would remove it first, also while
+# another sweep makes the same run. So the end of the log of a run that fails is shown here.
+EXECUTE = (
+    "{{ [ ! -s {params.log:q} ] || echo; echo \"" + STARTED + "$(date '+%Y-%m-%d %H:%M:%S')\"; }} >> {params.log:q}; "
+    "{{ {params.command} --threads {threads} >> {params.log:q} 2>&1 || "
+    "{{ code=$?; echo exit code $code >> {params.log:q}; tail -n 50 {params.log:q} >&2; exit $code; }}; }} "
     "&& cp {params.folder:q}/environment.txt {output:q}"
 )
 
@@ -33,11 +37,10 @@ rule all:
 rule train:
     output:
         OUTPUTS + f"/{STEM}/{{run}}/.done"
-    log:
-        OUTPUTS + f"/{STEM}/{{run}}.log"
     params:
         command=lambda wildcards: RUNS[wildcards.run].command(HERE) + REPLACE,
         folder=lambda wildcards: RUNS[wildcards.run].folder(HERE),
+        log=lambda wildcards: RUNS[wildcards.run].log(HERE),
         content=lambda wildcards: CONTENTS[wildcards.run]
     wildcard_constraints:
         run="[^/]+"
@@ -55,11 +58,10 @@ if SWEEP.then:
             MARKS
         output:
             f"{SWEEP.then.folder(OUTPUTS)}/.done"
-        log:
-            f"{SWEEP.then.folder(OUTPUTS)}.log"
         params:
             command=SWEEP.then.command(HERE) + " --again",
             folder=SWEEP.then.folder(HERE),
+            log=SWEEP.then.log(HERE),
             content=SWEEP.then.content()
         threads: 1
         shell:

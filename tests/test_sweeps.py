@@ -537,6 +537,44 @@ def test_a_sweep_shows_its_runs_and_the_last_lines_of_one_that_failed(play, way)
     assert play.begun() == ["c"] and (play.folder / "outputs" / "compare" / "s" / "run.ipynb").is_file()
 
 
+@pytest.mark.parametrize("way", WAYS)
+def test_a_sweep_waits_for_a_run_that_another_sweep_makes_and_leaves_its_log(play, way):
+    play.params("a", "vectors: wait")
+    outputs = play.folder / "outputs"
+    first = Path(play.sweep("notebook: train\nruns: [a.yaml]\n"))
+    other = first.with_name("other.yaml")
+    other.write_text(first.read_text())
+    commands = [sweep_started(first, outputs, *way)]
+    wait_until(play.log.exists)
+    log = read_sweep(first, outputs).runs["a"].log(outputs)
+    before = log.read_text()
+    assert "works in" in before
+    commands.append(sweep_started(other, outputs, *way))
+    wait_until(lambda: "waiting for the process" in log.read_text())
+    (play.folder / "go").touch()
+    for command in commands:
+        out, _ = command.communicate(timeout=120)
+        assert command.returncode == 0, out
+    assert play.begun() == ["a"], "one of the two has made it"
+    assert log.read_text().startswith(before) and log.read_text().count("finished in") == 1
+
+
+def test_only_what_the_last_process_wrote_to_a_log_tells_how_the_run_ended(play, capsys):
+    out = play.folder / "out"
+    (run,) = read_sweep(play.sweep("notebook: train\nruns: [a.yaml]\n")).runs.values()
+    put(run.log(out), f"RuntimeError: no\nexit code 1\n\n{sweeps.STARTED}2026-11-30 00:10:01\n", 70)
+    assert status(run, out, began=60).state == "starting"
+    assert sweeping._tail(run.log(out)) == ""
+    with open(run.log(out), "a", encoding="utf-8") as log:
+        print("RuntimeError: yes\nexit code 1", file=log)
+    assert status(run, out, began=60).state == "failed"
+    assert sweeping._tail(run.log(out)) == "RuntimeError: yes\nexit code 1"
+    put(run.work(out) / "runner.lock", "")
+    with lock_file(run.work(out) / "runner.lock", 0):
+        told = sweeping._without_log(run, 1, out, began=60)
+    assert told == "a failed (exit code 1), and another process makes it again"
+
+
 @pytest.mark.deep
 def test_a_sweep_killed_twice_ends_like_undisturbed_runs(tmp_path):
     path, outputs = tmp_path / "mine.yaml", tmp_path / "out"

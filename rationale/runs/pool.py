@@ -16,7 +16,7 @@ from rationale.runs import warm
 from rationale.runs.inputs import recorded_files
 from rationale.runs.own_parts import files_of
 from rationale.runs.record import made_of_others, recorded_code, recorded_params, unlike_recorded
-from rationale.runs.sweeps import Planned, Sweep
+from rationale.runs.sweeps import STARTED, Planned, Sweep
 from rationale.runs.workspace import changed_at
 
 PATIENCE = {signal.SIGINT: 20.0, signal.SIGTERM: 10.0, signal.SIGKILL: 5.0}  # seconds to end after each signal
@@ -98,6 +98,7 @@ class Pool:
         arguments = [*run.arguments(self.outputs), "--threads", "1", *options]
         try:
             run.log(self.outputs).parent.mkdir(parents=True, exist_ok=True)
+            _begin_log(run.log(self.outputs))
             self.running[run.name] = run, warm.start(arguments, run.log(self.outputs), run.notebook)
         except (OSError, EOFError) as error:  # of the fork, or of the server that has died
             self._note(run, 1, f"it could not be started: {error}")
@@ -128,6 +129,15 @@ class Pool:
                 for _, process in self.running.values():
                     _send(process, number)  # again, because a process that has just started may not have noticed it
                 self._wait(0.5)
+
+
+def _begin_log(log: Path) -> None:
+    """Say at the end of the log of a run, if it can be written, that a process starts.
+
+    What the log holds is kept: the process of another sweep that has this run, too, may be writing it.
+    """
+    with contextlib.suppress(OSError), open(log, "a", encoding="utf-8") as file:
+        print("\n" * (file.tell() > 0) + STARTED + time.strftime("%Y-%m-%d %H:%M:%S"), file=file)
 
 
 def changes_since(sweep: Sweep, outputs: Path) -> dict[str, str]:

@@ -22,7 +22,7 @@ from rationale.runs import warm
 from rationale.runs.by_snakemake import with_snakemake
 from rationale.runs.folder import is_worked_on
 from rationale.runs.pool import Pool, changes_since, refuse_others
-from rationale.runs.sweeps import Planned, Sweep, notebook_of
+from rationale.runs.sweeps import STARTED, Planned, Sweep, notebook_of
 from rationale.runs.workspace import changed_at, read_if_there
 
 SECONDS = 1.0  # between two looks at the runs
@@ -186,9 +186,14 @@ def execute(
 
 
 def _without_log(run: Planned, end: int, outputs: Path, began: float) -> str:
-    """What the log of a run that ended with this exit code does not say: that it was killed, or has no log."""
+    """What the log of a run that ended with this exit code does not say: that it was killed, or has no log.
+
+    Nor does the end of the log say so if another sweep that has this run goes on with it.
+    """
     if end < 0:
         return f"{run.name} was killed (signal {-end})"
+    if end and is_worked_on(run.work(outputs)):
+        return f"{run.name} failed (exit code {end}), and another process makes it again"
     log = run.log(outputs)
     is_told = not end or (changed_at(log) >= began and _exit_code(log))
     return "" if is_told else f"{run.name} failed (exit code {end}), and its log cannot be written: {shown(log)}"
@@ -367,11 +372,13 @@ def _exit_code(log: Path) -> str:
 
 
 def _tail(log: Path, lines: int = LAST_LINES) -> str:
-    """The last lines of a log, which may be long."""
+    """The last lines of a log, which may be long; of the log of a run, only what the last process wrote."""
     try:
         with open(log, "rb") as file:
             file.seek(max(0, os.fstat(file.fileno()).st_size - 10_000))
             text = file.read().decode(errors="replace")
     except OSError:
         return ""
-    return "\n".join(text.rstrip().splitlines()[-lines:])
+    every = text.rstrip().splitlines()
+    starts = [i for i, one in enumerate(every) if one.startswith(STARTED)]
+    return "\n".join(every[starts[-1] + 1 if starts else 0 :][-lines:])

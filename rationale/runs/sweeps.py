@@ -69,6 +69,7 @@ OF_A_RUN = ("run", "grid")  # keys of a mapping among `runs`
 MOST_RUNS = 20_000  # of a sweep; planning them takes about a minute
 SCALARS = (str, int, float, bool, type(None))
 COMMAND_LINE = "command line: "  # how a message about an override begins
+STARTED = "=== started at "  # how the line begins that a log of a run has before what one process writes
 
 
 @dataclass(frozen=True)

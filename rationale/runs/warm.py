@@ -57,8 +57,8 @@ def start(arguments: list[str], log: Path, notebook: Path) -> BaseProcess:
     """Start `python -m rationale.runs` with these arguments, in a fork of the server.
 
     The process has the environment that this process has now, not the one with which the server was started. It has a
-    low priority, is in a process group of its own, writes to `log`, and ends like an interrupted runner if the process
-    that has called this function is gone.
+    low priority, is in a process group of its own, writes to the end of `log`, and ends like an interrupted runner if
+    the process that has called this function is gone.
 
     Raises
     ------
@@ -96,7 +96,7 @@ def _runner(arguments: list[str], log: str, environment: dict[str, str]) -> NoRe
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # which the server ignores
     os.setpgid(0, 0)  # a terminal interrupts the process that has started this one, which passes it on
     os.nice(NICENESS)
-    into = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o666)
+    into = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
     nothing = os.open(os.devnull, os.O_RDONLY)
     for descriptor, number in ((nothing, 0), (into, 1), (into, 2)):
         os.dup2(descriptor, number)
