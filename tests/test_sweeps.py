@@ -63,6 +63,30 @@ def test_a_run_may_change_its_file(play):
     assert runs["a-selection0.2-seed1"].items[1:] == ["selection=0.2", "seed=1"]
 
 
+def test_a_parameter_file_may_have_spaces_in_its_name(play):
+    for name in ("my file", "my  other file", "file"):
+        play.params(name, "selection: 0.3")
+    (play.folder / "params" / "my").mkdir()
+    path = play.sweep(
+        "notebook: train\nruns:\n- my file.yaml\n- b.yaml my file.yaml a.yaml seed=2\n"
+        "- {run: 'my  other file.yaml', grid: {vectors: [a b]}}\n- my missing file.yaml seed=2\n"
+    )
+    with pytest.raises(
+        BadInput, match=r"s.yaml:6: runs: my missing file.yaml: no such file in .*, did you mean my file.yaml"
+    ):
+        read_sweep(path)
+    Path(path).write_text(Path(path).read_text().replace("- my missing file.yaml seed=2\n", ""))
+    runs = read_sweep(path).runs
+    assert list(runs) == ["my_file", "b-my_file-a-seed2", "my_other_file-vectorsa_b"]
+    assert [Path(item).name for item in runs["b-my_file-a-seed2"].items] == [
+        "b.yaml",
+        "my file.yaml",
+        "a.yaml",
+        "seed=2",
+    ]
+    assert runs["my_file"].params["selection"] == 0.3
+
+
 def test_a_grid_gives_one_run_per_combination_in_order(play):
     path = play.sweep("""
         notebook: train

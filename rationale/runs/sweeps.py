@@ -51,7 +51,7 @@ from rationale.runs.fingerprint import fingerprint
 from rationale.runs.memory import estimated_mb
 from rationale.runs.origin import OWN, TASKS
 from rationale.runs.parameters import resolve
-from rationale.runs.workspace import notebook_path, root, run_name, why_no_name
+from rationale.runs.workspace import is_file, notebook_path, root, run_name, why_no_name
 from rationale.runs.yaml_files import as_override, is_override, lines_of, read_file, read_override
 from rationale.settings import Settings, did_you_mean, show
 
@@ -199,12 +199,13 @@ def read_sweep(sweep: str | Path, outputs: str | Path = "outputs", wanted: bool 
         here = f"{at('runs', i)}runs: "
         own, grid = _run(entry, here)
         grids = _combinations(grid, settings, partial(of_run, i, own))
+        words = _words(own, places)
         number = len(runs) + len(grids) * math.prod(map(len, every))
         if number > MOST_RUNS:
             raise BadInput(f"{here}{number:,} runs, give at most {MOST_RUNS:,} per sweep")
-        for parts in itertools.product([_items(own.split(), places, here)], grids, *every):
+        for parts in itertools.product([_items(words, places, here)], grids, *every):
             planned = [item for part in parts for item in part]
-            name, texts = run_name(planned), [*own.split(), *planned[len(parts[0]) :]]
+            name, texts = run_name(planned), [*words, *planned[len(parts[0]) :]]
             if name in runs:
                 raise BadInput(f"{here}{_same_name(name, written[name], texts)}")
             if why := why_no_name(name):
@@ -276,6 +277,21 @@ def _places(path: Path, sweeps: Path) -> list[Path]:
     folder, usual = path.resolve().parent, root() / "params"
     near = [folder.parent, folder] if folder == sweeps.resolve() else [folder, folder.parent]
     return list(dict.fromkeys([*near, usual]))
+
+
+def _words(text: str, places: list[Path]) -> list[str]:
+    """The files and overrides in the text of a run. There are spaces between them, and maybe in the name of a file."""
+    bounds = [match.span() for match in re.finditer(r"\S+", text)]
+    words = []
+    while bounds:
+        begin, end = bounds[0]
+        longer = [] if is_override(text[begin:end]) else bounds
+        files = (stop for _, stop in longer if any(is_file(place / text[begin:stop]) for place in places))
+        meant = (stop for _, stop in longer if text[:stop].endswith(".yaml"))  # if there is no such file
+        end = next(files, next(meant, end))
+        words.append(text[begin:end])
+        bounds = [span for span in bounds if span[0] >= end]
+    return words
 
 
 def _items(texts: list[str], places: list[Path], where: str) -> list[str]:
