@@ -181,6 +181,10 @@ class Settings(BaseModel):
         origin = next(part for part, names in components(cls).items() if name in names)
         return origin.model_fields[name].get_default(call_default_factory=True)
 
+    def is_changed(self, name: str) -> bool:
+        """Whether a setting has another value than its default, and than the one that means "unused"."""
+        return getattr(self, name) not in (type(self).model_fields[name].default, self.unused(name))
+
     @classmethod
     def of(cls, p: object) -> Self:
         """The settings of this component in `p`. A setting that `p` lacks keeps its default.

@@ -571,7 +571,61 @@ EXCLUDED = [  # what is refused, and the key, the value and what is accepted
     (PRICED | {"dependent": True, "look_ahead": True}, ["look_ahead: true", "model bernoulli", "give false"]),
     ({"model": "attention", "pool": "mean"}, ["pool: mean", "model attention", "give final or attention"]),
     ({"model": "straight_through", "predictor": "compact"}, ["predictor: compact", "passes no gradient", "zero"]),
-]
+    ({"dynamics": "authors", "multiplier_init": 0.1, "quadratic": 3.0},
+     ["quadratic: 3", "with dynamics authors", "give 50, or dynamics=signed"]),
+    ({"model_choice": "authors", "tolerance": 0.5}, ["tolerance: 0.5", "with model_choice authors", "give 0.01, or"]),
+    ({"encoder": "lstm", "pretrained": "x"}, ["pretrained: x", "with encoder lstm", "give minilm, or encoder=t"]),
+    ({"train_vectors": True}, ["train_vectors: true", "with vectors glove.840B.300d", "give false, or vectors=random"]),
+    ({"train_vectors": True, "vectors": "random", "encoder": "minilm"}, ["train_vectors: true", "with encoder minilm"]),
+    ({"model": "bernoulli", "left": -0.2}, ["left: -0.2", "with model bernoulli", "give -0.1, or a model"]),
+    ({"model": "full_text", "right": 1.2}, ["right: 1.2", "with model full_text", "give 1.1, or a model with stretch"]),
+]  # fmt: skip
+
+IDLE = [  # the same of other tasks: the notebook, what is given, and the message
+    ("11_train_reviews", ["dynamics=authors", "multiplier_init=0.1", "quadratic=3"],
+     "quadratic: 3 is not accepted with dynamics authors; give 1, or dynamics=signed"),
+    ("11_train_reviews", ["corpus=hotels", "aspect=location", "correlation=0.5"],
+     "correlation: 0.5 is not accepted with corpus hotels, which is not made up; give 0, or corpus=synthetic"),
+    ("11_train_reviews", ["split_seed=2"], "split_seed: 2 is not accepted with corpus synthetic; give 1, or a file"),
+    ("13_train_nli", ["second=reply"], "second: reply is not accepted with corpus nli_small; give second, or a file"),
+    ("13_train_nli", ["rule=expected"], "rule: expected is not accepted with model softmax; give argmax, or a model"),
+    ("13_train_nli", ["left=-0.2"], "left: -0.2 is not accepted with model softmax; give -0.1, or a model with"),
+    ("14_train_probes", ["votes=bilinear", "hidden_size=96"],
+     "hidden_size: 96 is not accepted with votes bilinear; give 32, or votes=mlp"),
+    ("17_train_own_texts", ["text=body", "label=stars"],
+     "text: body is not accepted with corpus synthetic; give text, or a file or folder of your own as corpus"),
+    ("17_train_own_texts", ["head=classes"], "head: classes is not accepted with corpus synthetic; give auto, or"),
+    ("17_train_own_texts", ["rationale=marks"],
+     "rationale: marks is not accepted with corpus synthetic; give an empty value, or a file or folder"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("stem", "items", "told"), IDLE)
+def test_a_setting_that_nothing_would_use_is_refused_and_goes_back_if_a_file_gave_it(tmp_path, stem, items, told):
+    path, key = root() / "notebooks" / f"{stem}.py", told.partition(":")[0]
+    assert told in refusal(path, *items)
+    given = next(item for item in items if item.startswith(f"{key}="))
+    others = [item for item in items if item != given and not item.startswith("label=")]
+    values, notes = merge(path, [file(tmp_path, given.replace("=", ": ")), *others]) if others else ({}, [])
+    assert not others or (values[key] != given.partition("=")[2] and any(note.startswith(key) for note in notes))
+
+
+def test_what_nothing_uses_by_default_is_no_mistake():
+    own = {"corpus": "synthetic", "vectors": "glove.6B.50d"}
+    assert tasks.OwnTextSettings.checked(own).train_vectors, "the default, which files of vectors do not use"
+    followed = {"dynamics": "authors", "multiplier_init": 0.1, "multiplier_rate": 0.1}
+    assert tasks.OwnTextSettings.checked({"corpus": "synthetic"} | followed).quadratic is None
+    assert (
+        tasks.ReviewSettings.checked({"corpus": "beer", "aspect": "look", "dependent": True} | followed).quadratic == 1
+    )
+
+
+def test_a_finished_run_whose_probes_have_bilinear_votes_and_a_width_can_be_read():
+    assert modernised({"votes": "bilinear", "hidden_size": 96, "seed": 2}) == {
+        "votes": "bilinear", "hidden_size": 32, "seed": 2
+    }  # fmt: skip
+    assert modernised({"votes": "mlp", "hidden_size": 96})["hidden_size"] == 96
+
 
 TOGETHER = [
     {"model": "bernoulli", "baseline": "leave_one_out", "samples": 2},

@@ -13,7 +13,7 @@ Source: eqs. (D3)-(D7), notebooks/41_diffmask.py; De Cao et al. 2020, sec. 3.
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal, NamedTuple
 
 import torch
@@ -25,7 +25,7 @@ from rationale.distributions.rectified import HardConcrete
 from rationale.explain.frozen import DIVERGENCES, FrozenModel, divergence
 from rationale.objectives.loss import LossOutput
 from rationale.objectives.penalties import masked_mean
-from rationale.settings import Settings, setting
+from rationale.settings import Refusal, Settings, setting
 
 TEMPERATURE, LEFT, RIGHT = 0.2, -0.2, 1.0  # of the half-open gates: P(v = 1) = 0
 PROBE_TARGETS = ("inputs", "states")  # what a probe masks
@@ -42,6 +42,11 @@ class ProbeSettings(Settings):
     form: Literal["probability", "log"] = setting("probability", "price of a position: P(z != 0), or its logarithm")
     multiplier_init: float = setting(MULTIPLIERS[0], "multiplier at the start", f"[{MULTIPLIERS[0]}, {MULTIPLIERS[1]}]")
     multiplier_rate: float = setting(0.01, "step of the logarithm of the multiplier", "(0, inf)")
+
+    def refused(self) -> Iterator[Refusal]:
+        unused = self.votes == "bilinear" and self.is_changed("hidden_size")
+        accepted = f"{self.unused('hidden_size')}, or votes=mlp"
+        yield Refusal(unused, "hidden_size", "with votes bilinear", accepted, meaningless=True)
 
 
 # ------------------------------------------------------------------------------------------------------------ votes

@@ -7,7 +7,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from rationale.settings import Refusal, Settings, setting
+from rationale.settings import Refusal, Settings, setting, show
 
 DYNAMICS = ("signed", "authors")
 ROUNDING = 0.01  # by which a measured rate may be outside [0, 1], in half precision
@@ -68,6 +68,12 @@ class ConstraintSettings(Settings):
         yield Refusal(
             self.dynamics == "authors" and self.gap_max is not None, "gap_max", "with dynamics authors", "null"
         )
+        damped, usual = (
+            self.dynamics == "authors" and self.is_changed("quadratic"),
+            type(self).model_fields["quadratic"],
+        )
+        accepted = f"{show(usual.default).removesuffix('.0')}, or dynamics=signed"
+        yield Refusal(damped, "quadratic", "with dynamics authors", accepted, meaningless=True)
         each, accepted = self.per_text and self.selection is None, "false, or a number for selection"
         yield Refusal(each, "per_text", "without a target", accepted, meaningless=True)
         wrong, accepted = self.per_text and self.dynamics == "authors", "false, or dynamics=signed"

@@ -131,15 +131,17 @@ RESPELT = {"selection": 1.0, "transitions": 0.0, "multiplier_max": 0.0}  # how n
 def modernised(parameters: Mapping[str, Any]) -> dict[str, Any]:
     """The parameters of a saved run in today's form, in which "no constraint" is null.
 
-    A model without gates has no target. Older versions accepted one, which nothing used.
+    A model without gates has no target, and bilinear votes have no width. Older versions accepted one, which nothing
+    used.
     """
-    from rationale.models.extractor import WHOLE_TEXT  # with torch, which the command line can do without
+    from rationale.explain.diffmask import ProbeSettings  # with torch, which the command line can do without
+    from rationale.models.extractor import WHOLE_TEXT
 
-    unused = ("selection", "transitions") if parameters.get("model") in WHOLE_TEXT else ()
-    return {
-        name: None if name in unused or (name in RESPELT and value == RESPELT[name]) else value
-        for name, value in parameters.items()
-    }
+    unused: dict[str, Any] = {"selection": None, "transitions": None} if parameters.get("model") in WHOLE_TEXT else {}
+    if parameters.get("votes") == "bilinear":
+        unused["hidden_size"] = ProbeSettings.unused("hidden_size")
+    respelt = {name: None for name, value in RESPELT.items() if name in parameters and parameters[name] == value}
+    return dict(parameters) | {name: value for name, value in (respelt | unused).items() if name in parameters}
 
 
 def _as_yaml_number(text: str) -> str:

@@ -1,10 +1,11 @@
 """Model selection: which epoch's weights are kept."""
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from rationale.settings import Settings, setting
+from rationale.settings import Refusal, Settings, setting, show
 
 AUTHORS_PATIENCE = 3  # epochs, on SST
 LONG_ENOUGH = 6  # epochs of a run in which an early epoch means something
@@ -26,6 +27,12 @@ class ModelSelectionSettings(Settings):
         0.01, "largest distance between the rate of the kept model and its target; null = by target and dev", "[0, 1]"
     )
     patience: int = setting(0, "first epochs, whose models are kept only if there is no later epoch", "[0, inf)")
+
+    def refused(self) -> Iterator[Refusal]:
+        unused = self.model_choice == "authors" and self.is_changed("tolerance")
+        usual = show(type(self).model_fields["tolerance"].default)
+        accepted = f"{usual}, or model_choice=within_tolerance"
+        yield Refusal(unused, "tolerance", "with model_choice authors", accepted, meaningless=True)
 
 
 def adaptive_tolerance(target: float, texts: int) -> float:

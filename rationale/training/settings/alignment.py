@@ -13,7 +13,7 @@ from rationale.objectives.constraint import ConstraintSettings
 from rationale.objectives.score_function import DrawSettings
 from rationale.settings import OneOf, Refusal, setting
 from rationale.training.model_selection import ModelSelectionSettings
-from rationale.training.settings.common import CommonSettings, refused_target
+from rationale.training.settings.common import CommonSettings, refused_columns, refused_support, refused_target
 
 
 class AlignmentSettings(
@@ -62,4 +62,8 @@ class AlignmentSettings(
         yield Refusal(self.samples > 1 and self.model not in GATES, "samples", model, accepted, meaningless=True)
         accepted = "none, or a number for selection"
         yield Refusal(started and self.selection is None, "start", "without a target", accepted, meaningless=True)
+        gates, ruled = self.model in GATES, self.is_changed("rule")
+        yield Refusal(ruled and not gates, "rule", model, "argmax, or a model with gates", meaningless=True)
+        yield from refused_columns(self)
+        yield from refused_support(self)
         yield from refused_target(self)

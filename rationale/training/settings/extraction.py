@@ -16,7 +16,7 @@ from rationale.objectives.loss import GuidanceSettings, PriceSettings
 from rationale.objectives.score_function import ScoreFunctionSettings
 from rationale.settings import OneOf, Refusal, setting
 from rationale.training.model_selection import ModelSelectionSettings
-from rationale.training.settings.common import CommonSettings, refused_target
+from rationale.training.settings.common import CommonSettings, refused_columns, refused_support, refused_target
 from rationale.training.skewed import SkewSettings
 from rationale.training.steps import StepSettings
 
@@ -41,10 +41,12 @@ class ExtractionSettings(
         whole, accepted = self.whole_text_epochs or 0, f"null, or a number below {self.epochs}"
         yield Refusal(whole >= self.epochs, "whole_text_epochs", f"with epochs {self.epochs}", accepted)
         yield from self._refused_encoder()
+        yield from self._refused_vectors()
         yield from self._refused_without_gates()
         yield from self._refused_estimator()
         yield from self._refused_predictor()
         yield from self._refused_rule()
+        yield from refused_support(self)
         yield from refused_target(self)
 
     def _refused_start(self) -> Iterator[Refusal]:
@@ -56,12 +58,21 @@ class ExtractionSettings(
         accepted = "none, or a number for selection"
         yield Refusal(started and self.selection is None, "start", "without a target", accepted, meaningless=True)
 
+    def _refused_vectors(self) -> Iterator[Refusal]:
+        """Only random vectors of whole words are trained."""
+        pieces, of_file = find_encoder(self.encoder).reads_pieces, self.vectors != "random"
+        where = f"with encoder {self.encoder}" if pieces else f"with vectors {self.vectors}"
+        idle = self.is_changed("train_vectors") and (pieces or of_file)
+        yield Refusal(idle, "train_vectors", where, "false, or vectors=random with an LSTM", meaningless=True)
+
     def _refused_encoder(self) -> Iterator[Refusal]:
         network = f"with encoder {self.encoder}"
         if not find_encoder(self.encoder).reads_pieces:
             accepted = "false, or encoder=minilm"
             yield Refusal(self.frozen_layers != 0, "frozen_layers", network, "0, or encoder=minilm", meaningless=True)
             yield Refusal(self.bfloat16, "bfloat16", network, accepted, meaningless=True)
+            accepted = f"{self.unused('pretrained')}, or encoder=transformer"
+            yield Refusal(self.is_changed("pretrained"), "pretrained", network, accepted, meaningless=True)
         own = getattr(find_encoder(self.encoder), "checkpoint", None)
         other = own is not None and self.pretrained != own
         yield Refusal(other, "pretrained", network, f"{own}, or encoder=transformer", meaningless=True)
@@ -169,6 +180,11 @@ class ReviewSettings(
         rated = find_corpus(self.corpus).aspects or (OVERALL,)
         accepted = f"one of {', '.join(rated)}" if len(rated) > 1 else rated[0]
         yield Refusal(self.aspect not in rated, "aspect", f"with corpus {self.corpus}", accepted)
+        related, accepted = self.correlation > 0, "0, or corpus=synthetic"
+        where = f"with corpus {self.corpus}, which is not made up"
+        real = not find_corpus(self.corpus).made_up
+        yield Refusal(related and real, "correlation", where, accepted, meaningless=True)
+        yield from refused_columns(self)
         folds = find_corpus(self.corpus).folds
         accepted = f"null, or one of {', '.join(map(str, folds))}" if folds else "null"
         other = self.fold is not None and self.fold not in folds

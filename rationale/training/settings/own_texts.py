@@ -11,6 +11,7 @@ from rationale.nn.gates import GATES
 from rationale.nn.heads import HeadSettings
 from rationale.settings import OneOf, Refusal, setting
 from rationale.training.model_selection import SELECTED
+from rationale.training.settings.common import refused_columns
 from rationale.training.settings.extraction import ExtractionSettings
 
 # The defaults of a pretrained encoder, for a run of minutes on a CPU: few passes, a warm-up, the lower half of the
@@ -95,7 +96,8 @@ class OwnTextSettings(
     )
 
     def refused(self) -> Iterator[Refusal]:
-        """Scores have no classes that could have weights."""
+        """Scores have no classes that could have weights, and a corpus with a name has no columns."""
+        yield from refused_columns(self)
         weighted = self.class_weight != "none" and self.head == "scores"
         yield Refusal(weighted, "class_weight", "with head scores", "none, or head=classes")
 
