@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from rationale.errors import BadInput
 from rationale.runs import cells, folding, root, validated
 from rationale.runs.cells import defaults, known, parameters_cell, settings_class
-from rationale.runs.parameters import merge, modernised, resolve
+from rationale.runs.parameters import merge, modernised, resolve, values_for_kernel
 from rationale.runs.yaml_files import is_override, read_file, read_override
 from rationale.settings import Settings, accepts, choices, components, may_be_null, plain_types, setting
 from rationale.training import settings as tasks
@@ -618,6 +618,19 @@ def test_what_nothing_uses_by_default_is_no_mistake():
     assert (
         tasks.ReviewSettings.checked({"corpus": "beer", "aspect": "look", "dependent": True} | followed).quadratic == 1
     )
+
+
+def test_a_linear_machine_has_its_only_rule_by_default_and_asks_for_the_share_of_words(tmp_path):
+    path = root() / "notebooks" / "11_train_reviews.py"
+    budget = "budget: 1 is not accepted with rule top_k: it keeps everything; give a number in (0, 1)"
+    assert budget in refusal(path, "model=svm") and budget in refusal(path, file(tmp_path, "model: svm\n"))
+    for items in (["model=svm", "budget=0.2"], [file(tmp_path, "budget: 0.2\nmodel: svm\n")]):
+        values, notes = merge(path, items)
+        assert (values["rule"], values["budget"]) == ("top_k", 0.2)
+        assert "other defaults follow from these settings: rule top_k" in notes
+        assert values_for_kernel(path, values)["rule"] == "top_k"
+    told = "rule: sample is not accepted with model svm; give top_k"
+    assert told in refusal(path, "model=svm", "rule=sample")
 
 
 def test_a_finished_run_whose_probes_have_bilinear_votes_and_a_width_can_be_read():

@@ -1,7 +1,7 @@
 """The settings of rationale extractors: the general settings, and those of two notebooks."""
 
-from collections.abc import Iterator
-from typing import Annotated
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, ClassVar
 
 from rationale.data.batches import BatchSettings
 from rationale.data.corpora import MADE_UP, corpus_names, find_corpus
@@ -141,6 +141,7 @@ def aspects() -> tuple[str, ...]:
 
 
 OVERALL = "overall"  # the aspect of texts with one label
+RANKED: dict[str, Any] = {"rule": "top_k"}  # a linear machine only ranks words
 
 
 class ReviewSettings(
@@ -175,6 +176,13 @@ class ReviewSettings(
     model: Annotated[str, OneOf(lambda: (*extractor_models()[:2], "svm", *extractor_models()[2:]))] = setting(
         "hardkuma", "how words are selected"
     )
+
+    other_defaults: ClassVar[dict[str, dict[str, Any]]] = {"model svm": RANKED}
+
+    @classmethod
+    def following(cls, values: Mapping[str, Any]) -> dict[str, Any]:
+        """The only rule of a linear machine; the share of words, its budget, has to be given."""
+        return RANKED if values.get("model") == "svm" else {}
 
     def refused(self) -> Iterator[Refusal]:
         rated = find_corpus(self.corpus).aspects or (OVERALL,)
