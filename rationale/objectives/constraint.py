@@ -68,11 +68,9 @@ class ConstraintSettings(Settings):
         yield Refusal(
             self.dynamics == "authors" and self.gap_max is not None, "gap_max", "with dynamics authors", "null"
         )
-        damped, usual = (
-            self.dynamics == "authors" and self.is_changed("quadratic"),
-            type(self).model_fields["quadratic"],
-        )
-        accepted = f"{show(usual.default).removesuffix('.0')}, or dynamics=signed"
+        damped = self.dynamics == "authors" and self.is_changed("quadratic")
+        usual = show(type(self).model_fields["quadratic"].default).removesuffix(".0")
+        accepted = f"{usual}, or dynamics=signed"
         yield Refusal(damped, "quadratic", "with dynamics authors", accepted, meaningless=True)
         each, accepted = self.per_text and self.selection is None, "false, or a number for selection"
         yield Refusal(each, "per_text", "without a target", accepted, meaningless=True)
