@@ -231,6 +231,25 @@ def test_an_arrow_key_at_the_end_of_a_slider_does_not_change_a_number_beyond_it(
 
 
 @needs_node
+def test_a_key_with_alt_ctrl_or_meta_on_a_slider_is_left_to_the_browser():
+    base = SimpleNamespace(_esm=embedded.module() + "export { slider };")
+    press = """held => {
+      globalThis.document = { createElement: () => ({
+        setAttribute(name, value) { this[name] = value; },
+        addEventListener(name, call) { this[name] = call; },
+        append(...children) { this.children = children; } }) };
+      let number = 5, taken = false;
+      const row = m.slider("a", { min: 0, max: 9, step: 1, get: () => number, set: v => { number = v; } });
+      row.update();
+      const take = () => { taken = true; };
+      row.children[1].keydown({ key: "ArrowLeft", [held]: true, preventDefault: take, stopPropagation: take });
+      return [number, taken];
+    }"""
+    found = in_node(base, press, ["altKey", "ctrlKey", "metaKey", "shiftKey"])
+    assert found == [[5, False]] * 3 + [[4, True]], "Alt and the arrow to the left go back in the browser's history"
+
+
+@needs_node
 def test_the_map_of_shapes_names_only_values_that_a_gate_of_this_support_can_have():
     ends = [[-0.1, 1.1], [-0.2, 1], [0, 1.1], [0, 1], [-1, 2], [-0.01, 1.01]]
     named = in_node(explore_shapes(), "([left, right]) => m.regionsAt(left, right).map(([z]) => z)", ends)

@@ -33,6 +33,9 @@ function roundNumbers(low, high) {
   return Array.from({ length: last - first + 1 }, (_, i) => Number(((first + i) * step).toPrecision(6)));
 }
 
+// Whether a key is pressed without Alt, Ctrl and Meta. With one of them it belongs to the browser, as Alt and an arrow.
+const isPlain = event => !(event.altKey || event.ctrlKey || event.metaKey);
+
 // A slider with a label and its value; `to` and `from` change between its position and its value.
 function slider(label, { min, max, step, to = x => x, from = x => x, get, set }) {
   const input = element("input", { type: "range", min, max, step, "aria-label": label });
@@ -40,7 +43,7 @@ function slider(label, { min, max, step, to = x => x, from = x => x, get, set })
   input.addEventListener("input", () => set(to(Number(input.value))));
   const ways = { ArrowLeft: -1, ArrowDown: -1, ArrowRight: 1, ArrowUp: 1 };
   input.addEventListener("keydown", event => {
-    if (!ways[event.key]) return; // done here, because JupyterLab does not leave the arrow keys to the browser
+    if (!ways[event.key] || !isPlain(event)) return; // done here, because JupyterLab does not leave the arrow keys to the browser
     event.preventDefault();
     event.stopPropagation();
     const before = input.value;

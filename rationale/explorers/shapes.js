@@ -300,7 +300,7 @@ function render({ model, el }) {
         ArrowUp: [keyB, 1.05],
       };
       const [key, factor] = steps[event.key] || [];
-      if (!key) return;
+      if (!key || !isPlain(event)) return;
       event.preventDefault();
       event.stopPropagation();
       put({ [key]: within(round(model.get(key) * factor)) });
