@@ -254,6 +254,29 @@ def test_two_gates_a_draw_and_the_other_pictures(visit, tmp_path):
     page.wait_for_function("old => [...document.querySelectorAll('svg')].at(-1).ariaLabel != old", arg=u)
 
 
+def test_the_second_gate_differs_from_the_first_in_more_than_colour_in_every_picture_and_the_legend_says_so(
+    started, tmp_path
+):
+    visit = Visit(started)
+    page = opened(visit, tmp_path, explore_shapes())
+    page.get_by_role("button", name="second gate").click()
+    page.wait_for_selector(".handle >> nth=1")
+    for view in ShapeExplorer.VIEWS:
+        page.get_by_label("beside").select_option(view)
+        page.wait_for_function("name => document.querySelector('select[aria-label=beside]').value == name", arg=view)
+        page.wait_for_timeout(100)
+        for number in range(3):
+            lines = page.locator("svg").nth(number).locator("[stroke*=drawn-], .handle")
+            found = lines.evaluate_all("all => all.map(e => [e.outerHTML.includes('drawn-red'), "
+                                       "e.getAttribute('stroke-dasharray')])")  # fmt: skip
+            first, second = ({dash for is_second, dash in found if is_second == which and dash} for which in (0, 1))
+            assert first and second and not first & second, f"picture {number} beside {view}: {first}, {second}"
+        told = page.locator(".numbers p").all_inner_texts()
+        assert told[0].startswith("Gate (solid") and told[1].startswith("Second gate (dashed"), told
+        assert ("dotted" in told[1]) == (view == "slopes")
+    assert not visit.complaints, "\n".join(visit.complaints)
+
+
 def test_the_explorers_of_one_page_share_no_label_and_saved_rows_are_chosen_by_click_and_by_keys(visit, tmp_path):
     texts = [{"tokens": ["a", "dull", "film"], "gold": [0, 1, 0], "title": "first"},
              {"tokens": ["fine"], "gold": [1], "title": "second"}]  # fmt: skip

@@ -20,6 +20,20 @@ export const LIMITS = {
   u: [0, 1],
 };
 
+// how the lines of a gate are drawn: all but the slopes by `dash`, and these by `slopes`; `legend` says it in words
+const FIRST = {
+  dash: "none",
+  slopes: { byA: "none", byB: "6 4" },
+  hollow: false,
+  legend: { slopes: "∂h/∂a solid, ∂h/∂b dashed", others: "solid" },
+};
+const SECOND = {
+  dash: "6 4",
+  slopes: { byA: "12 3 2 3", byB: "2 3" },
+  hollow: true,
+  legend: { slopes: "∂h/∂a with dashes and dots, ∂h/∂b dotted", others: "dashed" },
+};
+
 export function shapeAt(raw, smallest) {
   // with five digits, since a step of a large or a small raw output changes fewer than three
   return within(Number((smallest + softplus(raw)).toPrecision(5)));
@@ -49,10 +63,13 @@ function render({ model, el }) {
   const [blue, red] = model.get("palette"),
     orange = "#E69F00";
   const gateOf = (a, b) => ({ a: model.get(a), b: model.get(b), left: model.get("left"), right: model.get("right") });
+  // The second gate also differs from the first without colour: its lines have dashes, and its marks are hollow.
   const gates = () => [
-    { ...gateOf("a", "b"), colour: blue, name: chosen() ? `gate of “${chosen().word}”` : "gate" },
-    ...(model.get("second") ? [{ ...gateOf("a2", "b2"), colour: red, name: "second gate" }] : []),
+    { ...gateOf("a", "b"), colour: blue, ...FIRST, name: chosen() ? `gate of “${chosen().word}”` : "gate" },
+    ...(model.get("second") ? [{ ...gateOf("a2", "b2"), colour: red, ...SECOND, name: "second gate" }] : []),
   ];
+  const markOf = ({ colour, hollow }) =>
+    hollow ? { fill: "none", stroke: colour, "stroke-width": 2 } : { fill: colour };
   const limits = { ...LIMITS, view: model.get("views") };
   const { root, put: change, link, close } = live("shapes", { model, el }, KEYS, redraw, limits);
   // a gate that is changed is no longer that of the word on which it stood
@@ -149,7 +166,11 @@ function render({ model, el }) {
     if (focused !== undefined) pictures.querySelector(`[data-gate="${focused}"]`)?.focus();
     numbers.replaceChildren(
       ...gates().map(gate =>
-        element("p", { style: `border-left: 5px solid ${gate.colour}; padding-left: 8px` }, sentence(gate)),
+        element(
+          "p",
+          { style: `border-left: 5px ${gate.hollow ? "dashed" : "solid"} ${gate.colour}; padding-left: 8px` },
+          model.get("second") ? `${legend(gate)} ${sentence(gate)}` : sentence(gate),
+        ),
       ),
     );
   }
@@ -214,6 +235,11 @@ function render({ model, el }) {
     return `${list.join(", ")} nats. At test time, the rule argmax gives z = ${shown(z)} (${won}).`;
   }
 
+  function legend({ name, legend: { slopes, others } }) {
+    const told = model.get("view") === "slopes" ? `${others}; ${slopes}` : others;
+    return `${name[0].toUpperCase()}${name.slice(1)} (${told}):`;
+  }
+
   let tiles = { key: "" };
   function map(size) {
     // the plane of (a, b), coloured by the decision, with a point to drag for each gate
@@ -267,7 +293,8 @@ function render({ model, el }) {
       r: 11,
       fill: gate.colour,
       stroke: "#fff",
-      "stroke-width": 2,
+      "stroke-width": gate.hollow ? 4 : 2,
+      "stroke-dasharray": gate.hollow ? "5 4" : "none",
       class: "handle",
       tabindex: 0,
       role: "slider",
@@ -341,7 +368,7 @@ function render({ model, el }) {
               stroke: "none",
             }),
           );
-      frame.picture.append(line(points, { stroke: gate.colour, "stroke-dasharray": n ? "6 4" : "none" }));
+      frame.picture.append(line(points, { stroke: gate.colour, "stroke-dasharray": gate.dash }));
       for (const [end, mass] of [
         [0, zero],
         [1, one],
@@ -351,17 +378,17 @@ function render({ model, el }) {
           line(
             [
               [at, south],
-              [at, height],
+              [at, gate.hollow ? Math.min(south, height + 5) : height],
             ],
-            { stroke: gate.colour, "stroke-width": 3 },
+            { stroke: gate.colour, "stroke-width": 3, "stroke-dasharray": gate.dash },
           ),
         );
         frame.picture.append(
-          shape("circle", { cx: at, cy: height, r: 5, fill: gate.colour, class: `mass-${end}`, "data-mass": mass }),
+          shape("circle", { cx: at, cy: height, r: 5, ...markOf(gate), class: `mass-${end}`, "data-mass": mass }),
         );
       }
       const drawn = travel(model.get("u"), gate);
-      frame.picture.append(shape("path", { d: `M${x(drawn.t)},${south}l-6,9h12z`, fill: gate.colour }));
+      frame.picture.append(shape("path", { d: `M${x(drawn.t)},${south}l-6,9h12z`, ...markOf(gate) }));
     });
     const heard = gates().map(gate => {
       const { zero, one } = masses(gate);
@@ -403,7 +430,7 @@ function render({ model, el }) {
       frame.picture.append(
         line(
           at.map((v, i) => [frame.x(v), rows[i][1]]),
-          { stroke: gate.colour, "stroke-dasharray": gate.colour === red ? "6 4" : "none" },
+          { stroke: gate.colour, "stroke-dasharray": gate.dash },
         ),
       );
       at.forEach((v, i) => {
@@ -445,6 +472,7 @@ function render({ model, el }) {
         [1, 1],
       ],
       stroke: gate.colour,
+      "stroke-dasharray": gate.dash,
     }));
     return curvesOf(
       "The cdf jumps by a mass at 0 and at 1",
@@ -458,12 +486,12 @@ function render({ model, el }) {
   }
 
   function twins(size) {
-    const lines = gates().flatMap(({ a, b, colour }) => {
+    const lines = gates().flatMap(({ a, b, colour, dash }) => {
       const [alpha, beta] = twin(a, b),
         log = logGamma(alpha + beta) - logGamma(alpha) - logGamma(beta);
       const betaAt = k => Math.exp(log + (alpha - 1) * Math.log(k) + (beta - 1) * Math.log1p(-k));
       return [
-        { points: inside.map(k => [k, Math.exp(logDensity(Math.log(k), a, b))]), stroke: colour },
+        { points: inside.map(k => [k, Math.exp(logDensity(Math.log(k), a, b))]), stroke: colour, "stroke-dasharray": dash },
         { points: inside.map(k => [k, betaAt(k)]), stroke: "currentColor", "stroke-dasharray": "2 4" },
       ];
     });
@@ -483,12 +511,12 @@ function render({ model, el }) {
       ["byA", "byB"].map(by => ({
         points: inside.map(u => [u, travel(u, gate)[by]]),
         stroke: gate.colour,
-        "stroke-dasharray": by === "byA" ? "none" : "6 4",
+        "stroke-dasharray": gate.slopes[by],
       })),
     );
     const top = Math.max(0.1, ...lines.flatMap(({ points }) => points.map(([, v]) => Math.abs(v))));
     return curvesOf(
-      "∂h/∂a (solid), ∂h/∂b (dashed)",
+      model.get("second") ? "∂h/∂a and ∂h/∂b" : "∂h/∂a (solid), ∂h/∂b (dashed)",
       size,
       [-top, top],
       lines,
