@@ -209,7 +209,7 @@ def test_the_gates_of_a_training_stand_on_the_map_and_the_point_follows_a_word(v
     page = opened(visit, tmp_path, explorer)
     assert page.locator("circle.trained").count() == 3
     told = page.locator("svg").first.get_attribute("aria-label")
-    assert "Of 3 words of a trained model, 2 have z = 0 and 1 more" in told
+    assert "A trained model has 3 words here, 2 with z = 0 and 1 with more" in told
     page.locator(".words span").nth(1).click()
     page.wait_for_function("document.querySelector('.numbers').textContent.includes('P(1)')")
     on_word = state(page)
@@ -295,7 +295,7 @@ def test_the_explorers_of_one_page_share_no_label_and_saved_rows_are_chosen_by_c
         assert len(set(labels)) == len(labels), f"a label twice: {sorted(labels)}"
     first = page.locator(".rationale-explorer").first
     told = first.locator(".numbers")
-    assert "At rate 30 %, 1 of 3 words are selected. It is bad." in told.inner_text()
+    assert "At rate 30 %, 1 of 3 words is selected. It is bad." in told.inner_text()
     first.locator(".rows b").nth(2).click()
     page.wait_for_function("document.querySelector('.numbers').textContent.includes('At rate 90 %, 2 of 3')")
     steps = first.get_by_role("slider", name="go to rate")

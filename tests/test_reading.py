@@ -147,6 +147,13 @@ def test_the_picture_of_scores_of_ones_own_has_the_numbers_of_the_read_out(tmp_p
     assert [label.get_text() for label in ax.get_yticklabels()] == ["1", "3", "5"]
 
 
+def test_the_read_out_says_one_word_of_a_text_of_one_word(explorer):
+    explorer.text.value = "superb"
+    assert " of 1 word selected" in explorer.readout.value
+    explorer.text.value = "superb smell"
+    assert " of 2 words selected" in explorer.readout.value
+
+
 def test_a_damaged_run_is_left_out_and_the_others_are_found(runs, tmp_path, capsys):
     for name in ("good", "bad"):
         shutil.copytree(runs["s0.4"], tmp_path / "10_first_rationale" / name)

@@ -111,8 +111,18 @@ def test_the_browser_counts_the_words_that_the_package_has_selected():
     for point, sentence in zip(points, found, strict=True):
         row, text = gates["rows"][point["row"]], point["text"]
         selected = sum(z > 0 for z in row["values"][text])
-        start = f"At rate {row['title']}, {selected} of {len(row['values'][text])} words are selected."
+        verb = "is" if selected == 1 else "are"
+        start = f"At rate {row['title']}, {selected} of {len(row['values'][text])} words {verb} selected."
         assert sentence == f"{start} {row['answers'][text]}. {row['facts']}."
+
+
+@needs_node
+def test_the_browser_says_one_word_of_a_text_of_one_word():
+    text = {"tokens": ["fine"], "gold": [1], "title": "one"}
+    row = {"title": "30 %", "values": [[1.0]], "answers": [""], "facts": ""}
+    state = {"texts": [text], "methods": [{"level": 0, "did": "selected", "rows": [row]}], "label": "rate"}
+    [told] = in_node(explore_saved_rates(reference_folder()), "state => m.sentenceAt(state, 0, 0, 0)", [state])
+    assert told == "At rate 30 %, 1 of 1 word is selected."
 
 
 # --- corpora as texts of one's own

@@ -24,6 +24,9 @@ function shown(value) {
   return size > 0 && (size < 0.001 || size >= 1e4) ? value.toExponential(1) : String(Number(value.toPrecision(3)));
 }
 
+// A number of words: 1 word, 3 words.
+const wordCount = number => `${number} ${number === 1 ? "word" : "words"}`;
+
 // Two to five numbers from `low` to `high`, whose steps are 1, 2 or 5 times a power of ten.
 function roundNumbers(low, high) {
   if (!(high > low)) return [low];
@@ -43,7 +46,8 @@ function slider(label, { min, max, step, to = x => x, from = x => x, get, set })
   input.addEventListener("input", () => set(to(Number(input.value))));
   const ways = { ArrowLeft: -1, ArrowDown: -1, ArrowRight: 1, ArrowUp: 1 };
   input.addEventListener("keydown", event => {
-    if (!ways[event.key] || !isPlain(event)) return; // done here, because JupyterLab does not leave the arrow keys to the browser
+    if (!ways[event.key] || !isPlain(event)) return;
+    // done here, because JupyterLab does not leave the arrow keys to the browser
     event.preventDefault();
     event.stopPropagation();
     const before = input.value;

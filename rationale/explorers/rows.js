@@ -14,8 +14,10 @@ export function sentenceAt({ texts, methods, label }, text, method, row) {
     { title, facts, answers } = methods[method].rows[row],
     words = wordsAt(texts, methods, text, method, row),
     chosen = words.filter(({ value }) => value > level).length;
+  const verb = chosen === 1 || words.length === 1 ? "is" : "are";
   const answer = answers[text] ? ` ${answers[text]}.` : "";
-  return `At ${label} ${title}, ${chosen} of ${words.length} words are ${did}.${answer}${facts ? ` ${facts}.` : ""}`;
+  const told = `At ${label} ${title}, ${chosen} of ${wordCount(words.length)} ${verb} ${did}.`;
+  return `${told}${answer}${facts ? ` ${facts}.` : ""}`;
 }
 
 function render({ model, el }) {

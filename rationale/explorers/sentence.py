@@ -8,6 +8,7 @@ from pathlib import Path
 import ipywidgets
 import torch
 
+from rationale.errors import counted
 from rationale.explorers.common import (
     enlarged_style,
     example_text,
@@ -158,7 +159,7 @@ class SentenceExplorer(ipywidgets.VBox):
         unknown = html.escape(", ".join(reading.unknown))
         unknown = f" &nbsp; unknown to this run: {unknown}" if unknown else ""
         predictions = " &nbsp; ".join(f"{name}: <b>{html.escape(text)}</b>" for name, text in texts.items())
-        selected = f"{int((z > 0).sum())} of {len(z)} words selected"
+        selected = f"{int((z > 0).sum())} of {counted(len(z), 'word')} selected"
         self.readout.value = format_readout(f"{predictions}<br>{selected}{unknown}")
 
 

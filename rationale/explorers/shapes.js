@@ -282,7 +282,8 @@ function render({ model, el }) {
     const places = gates().map(g => `The ${g.name} is at a = ${shown(g.a)}, b = ${shown(g.b)}.`);
     const found = trained(),
       [open, shut] = [found.filter(g => g.z > 0).length, found.filter(g => g.z === 0).length];
-    if (found.length) places.push(`Of ${found.length} words of a trained model, ${shut} have z = 0 and ${open} more.`);
+    if (found.length)
+      places.push(`A trained model has ${wordCount(found.length)} here, ${shut} with z = 0 and ${open} with more.`);
     return say(frame.picture, `The plane of a and b on logarithmic scales. ${places.join(" ")}`);
   }
 
@@ -475,7 +476,7 @@ function render({ model, el }) {
       "stroke-dasharray": gate.dash,
     }));
     return curvesOf(
-      "The cdf jumps by a mass at 0 and at 1",
+      "The cdf jumps at 0 and at 1",
       size,
       [0, 1],
       lines,
@@ -491,7 +492,11 @@ function render({ model, el }) {
         log = logGamma(alpha + beta) - logGamma(alpha) - logGamma(beta);
       const betaAt = k => Math.exp(log + (alpha - 1) * Math.log(k) + (beta - 1) * Math.log1p(-k));
       return [
-        { points: inside.map(k => [k, Math.exp(logDensity(Math.log(k), a, b))]), stroke: colour, "stroke-dasharray": dash },
+        {
+          points: inside.map(k => [k, Math.exp(logDensity(Math.log(k), a, b))]),
+          stroke: colour,
+          "stroke-dasharray": dash,
+        },
         { points: inside.map(k => [k, betaAt(k)]), stroke: "currentColor", "stroke-dasharray": "2 4" },
       ];
     });

@@ -19,7 +19,7 @@ export function sentenceAt(texts, epochs, text, epoch, target, best) {
   parts.push(`Selected: ${percent(row.selected)} of all words${aim}, expected ${percent(row.expected)}.`);
   if (row.multiplier !== null) parts.push(`λ = ${shown(row.multiplier)}.`);
   const gold = words.some(w => w.gold) ? `, ${right} of them gold` : ""; // else nobody may have marked any
-  parts.push(`In this text: ${chosen.length} of ${words.length} words${gold}; prediction ${row.answers[text]}.`);
+  parts.push(`In this text: ${chosen.length} of ${wordCount(words.length)}${gold}; prediction ${row.answers[text]}.`);
   return parts.join(" ");
 }
 
