@@ -73,7 +73,8 @@ def draw_attention(
     ----------
     weights : [R, C], >= 0
     rows, columns : [R] and [C] labels
-        Each row attends to the columns. The token that stands for no word is written in words.
+        Each row attends to the columns. The token that stands for no word is written in words. A column whose label is
+        empty has no tick.
     top : float, > 0
         The weight that is drawn in the darkest colour.
     marked : [C], or empty
@@ -95,9 +96,10 @@ def draw_attention(
     ax.vlines(column + 1, row, row + 1, color="white", linewidth=width, zorder=2)
     short = max(map(len, columns)) <= 3
     rotation = {"rotation": 0 if short else 60, "ha": "center" if short else "right", "rotation_mode": "anchor"}
-    ax.set_xticks(np.arange(num_columns) + 0.5, escape_dollars(columns), **rotation)
-    for label, is_marked in zip(ax.get_xticklabels(), marked, strict=False):
-        if is_marked:
+    places = [i for i, label in enumerate(columns) if label]  # a tick without a label takes as long as one with a label
+    ax.set_xticks(np.array(places) + 0.5, escape_dollars([columns[i] for i in places]), **rotation)
+    for i, label in zip(places, ax.get_xticklabels(), strict=True):
+        if i < len(marked) and marked[i]:
             label.set(color=ORANGE, fontweight="bold")
     ax.set_yticks(np.arange(num_rows) + 0.5, escape_dollars(rows))
     ax.tick_params(length=0)
