@@ -7,6 +7,7 @@ from matplotlib.colors import to_rgb
 
 from rationale import figures
 from rationale.figures import look
+from rationale.runs.answer import Answer, Span, to_page
 from rationale.runs.themes import DARK, DARK_MARK, both, inlined, marked, variables
 
 PAGES = {"book": "#1e2129", "run.html": "#111111"}  # the background of a dark page
@@ -68,6 +69,29 @@ def test_a_picture_that_could_do_more_than_be_seen_is_no_part_of_a_page(inside):
     svg = f'<svg viewBox="0 0 1 1">{inside}</svg>'
     assert inlined(svg) is None and both("<svg/>", {"narrow": svg}) is None
     assert inlined('<svg viewBox="0 0 1 1"><text>the model on = 1</text></svg>') is not None
+
+
+@pytest.mark.parametrize("paper, ink", [("#ffffff", "#000000"), ("#121212", "#ffffff"), ("#1c1b22", "#fbfbfe")],
+                         ids=["light", "dark in Chromium", "dark in Firefox"])  # fmt: skip
+def test_a_page_of_answers_follows_the_system_to_dark_and_all_its_words_can_be_read(paper, ink):
+    page = to_page([Answer("a fine film", "good", 0.9, rationale=(Span(2, 6, "fine"),))])
+    assert ":root { color-scheme: light dark; }" in page, "the browser sets the colours of the paper and the letters"
+    mark = re.search(r"<mark style=\"background:rgba\(([^)]+)\);color:inherit", page)[1]
+    *colour, share = map(float, mark.split(","))
+    faint = float(re.search(r"<span style=\"opacity:([.\d]+)\"", page)[1])
+
+    def mixed(colour, share: float) -> list[float]:
+        return [share * part + (1 - share) * ground for part, ground in zip(colour, to_rgb(paper), strict=True)]
+
+    assert contrast(ink, mixed([part / 255 for part in colour], share)) >= 4.5, "letters on the mark"
+    assert contrast(mixed(to_rgb(ink), faint), paper) >= 4.5, "the words that were not selected"
+
+
+def test_a_browser_prints_the_marks_of_an_answer_and_prints_a_page_on_light():
+    answer = Answer("a fine film", "good", 0.9, rationale=(Span(2, 6, "fine"),))
+    (style,) = re.findall('<mark style="([^"]+)"', answer._repr_html_())
+    assert {"print-color-adjust:exact", "-webkit-print-color-adjust:exact"} <= set(style.split(";"))
+    assert "@media print { :root { color-scheme: light; } }" in to_page([answer])
 
 
 def test_marked_words_take_their_tone_from_the_page():

@@ -13,11 +13,14 @@ from rationale.excerpts import excerpt
 
 MOST_TEXTS, MOST_WORDS = 64, 16_384  # of a batch, with padding
 WRONG = "border:1px solid;border-radius:.2em;padding:0 .3em"
-CHOSEN = "background:rgba(230,159,0,.5);color:inherit;padding:0 .1em"
+PRINTED = "-webkit-print-color-adjust:exact;print-color-adjust:exact"  # browsers leave backgrounds out when they print
+CHOSEN = f"background:rgba(230,159,0,.5);color:inherit;padding:0 .1em;{PRINTED}"
 PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
 <title>{title}</title>
-<style>body {{ font: 1em/1.6 sans-serif; max-width: 60em; margin: 2em auto; padding: 0 1em; }}</style>
+<style>:root {{ color-scheme: light dark; }}
+@media print {{ :root {{ color-scheme: light; }} }}
+body {{ font: 1em/1.6 sans-serif; max-width: 60em; margin: 2em auto; padding: 0 1em; }}</style>
 {style}</head><body><h1>{title}</h1>
 <p>{about}</p>
 {body}
