@@ -478,7 +478,8 @@ def test_a_figure_shows_itself_as_an_svg_with_its_titles_as_alternative_text():
 def test_html_marks_selected_bold_zeros_faint_and_gold_underlined():
     text = figures.highlight_html(["a", "fine", "film"], [0, 1, 0.5], gold=[False, True, False])
     assert text == (
-        '<div style="line-height:1.7;max-width:60em;overflow-wrap:anywhere"><span style="opacity:.6">a</span> '
+        '<div style="line-height:1.7;max-width:60em;overflow-wrap:anywhere;'
+        '-webkit-print-color-adjust:exact;print-color-adjust:exact"><span style="opacity:.6">a</span> '
         '<mark style="background:rgba(230,159,0,0.65);color:inherit;padding:0 .15em" title="z = 1.00">'
         "<b><u>fine</u></b></mark> "
         '<mark style="background:rgba(230,159,0,0.43);color:inherit;padding:0 .15em" title="z = 0.50">'

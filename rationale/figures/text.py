@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 
 from rationale.errors import printable
 from rationale.figures.look import GREY, ORANGE
-from rationale.highlight import check_tokens, num_columns
+from rationale.highlight import PRINTED, check_tokens, num_columns
 
 
 class Html(str):
@@ -42,7 +42,8 @@ def highlight_html(tokens: Sequence[str], z, gold: Sequence[bool] | None = None,
         else:
             words.append(f'<span style="opacity:.6">{word}</span>')
     heading = f"<div><b>{html.escape(title)}</b></div>" if title else ""
-    return Html(f'<div style="line-height:1.7;max-width:60em;overflow-wrap:anywhere">{heading}{" ".join(words)}</div>')
+    style = f"line-height:1.7;max-width:60em;overflow-wrap:anywhere;{PRINTED}"
+    return Html(f'<div style="{style}">{heading}{" ".join(words)}</div>')
 
 
 def highlight_svg(texts: Iterable[tuple[str, Sequence[str], Sequence[float], Sequence[bool] | None]]) -> str:

@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 from rationale.data.characters import merged, token_spans
 from rationale.data.spellings import HALF
 from rationale.excerpts import excerpt
+from rationale.highlight import PRINTED
 
 MOST_TEXTS, MOST_WORDS = 64, 16_384  # of a batch, with padding
 WRONG = "border:1px solid;border-radius:.2em;padding:0 .3em"
-PRINTED = "-webkit-print-color-adjust:exact;print-color-adjust:exact"  # browsers leave backgrounds out when they print
 CHOSEN = f"background:rgba(230,159,0,.5);color:inherit;padding:0 .1em;{PRINTED}"
 PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
