@@ -19,9 +19,10 @@ HOW = (
 )
 
 
-def pytest_collectstart(collector: pytest.Collector) -> None:
+def pytest_sessionstart(session: pytest.Session) -> None:
     """Import what comes first, in each process that collects tests; the one that leads those of xdist does not."""
-    if not isinstance(collector, pytest.Session):
+    options = session.config.option
+    if getattr(options, "dist", "no") != "no" and not hasattr(session.config, "workerinput"):
         return
     from rationale.runs.notebook_text import import_jupytext
 

@@ -14,6 +14,7 @@ from itertools import chain
 from pathlib import Path
 from symtable import symtable
 
+import hypothesis
 import jupytext
 import pytest
 import yaml
@@ -451,3 +452,8 @@ def test_make_says_what_to_do_where_the_environment_is_a_link(tmp_path):
     done = subprocess.run(["make", "setup", f"PYTHON={sys.executable}"], cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 2 and "Unable to create" not in done.stderr
     assert f"error: .venv is a link (to {tmp_path}/elsewhere), in which make sets up nothing; remove it" in done.stderr
+
+
+def test_no_property_test_fails_because_the_machine_is_busy():
+    assert hypothesis.settings().deadline is None, "a timing is never asserted"
+    assert hypothesis.HealthCheck.too_slow in hypothesis.settings().suppress_health_check, "see tests/conftest.py"
