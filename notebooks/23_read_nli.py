@@ -182,7 +182,7 @@ if is_ours:
     in_training = table["network"].eq("measure=training")
     flat = table["network"].str.contains("gamma=4")
     single = in_training | table["model"].eq("recurrent") | table["network"].eq("lam=0.03") | flat
-    on_gpu, more = {"softmax", "sparsemax"}, {"softmax": 6, "sparsemax": 12, "fusedmax": 12}
+    on_gpu, more = {"softmax", "sparsemax"}, {"softmax": 6, "sparsemax": 12, "fusedmax": 12, "oscarmax": 5}
     seeds = table["model"].map(more).where(table["network"].eq("")).fillna(3).mask(single, 1)
     seeds = seeds.mask(table["network"].str.contains("warm_start=8"), 6)
     seeds = seeds.mask(flat & table["network"].str.contains("lam=0.0025"), 2)
@@ -342,22 +342,22 @@ show_groups(by_run, "oscarmax")
 if is_ours:
     usual_penalty, larger = (by_run.loc[penalty] for penalty in ("0.01", "0.05"))
     shares, of_larger = usual_penalty["share grouped"], larger["share grouped"]
-    assert shares.max() < 0.25 < by_run.loc["0.03", "share grouped"].max() < 0.5, "less than a quarter"
+    assert len(shares) == 5 and shares.max() < 0.3 < by_run.loc["0.03", "share grouped"].max() < 0.5, "three of ten"
     assert len(larger) == 3 and (of_larger - shares).min() > 0.25, "far more with each seed"
     many = of_larger > 0.5
     assert many.sum() == 2 and of_larger[many].between(0.65, 0.75).all(), "seven of ten with two seeds"
     assert larger.loc[many, "open cells"].between(0.65, 0.75).all(), "which open as many cells"
     assert 0.25 < of_larger[~many].item() < 0.35, "about three of ten with the third"
-    lost = usual_penalty["accuracy"] - larger["accuracy"]
+    lost = usual_penalty["accuracy"].reindex(larger.index) - larger["accuracy"]
     assert lost[many].gt(0).all() and lost[~many].lt(0).all(), "where there are more groups, it is less accurate"
 
 # %% [markdown]
-# No, our pair is not an exception. With the paper's penalty, less than a quarter of the attended words are grouped,
-# with each seed. With five times this penalty, far more are grouped with each of the three seeds, but not always most
-# of them. With two seeds it is about seven of ten words. These two open seven of ten cells, and they are less accurate
-# than with the paper's penalty. With the third seed, about three of ten words are grouped, and it is more accurate. So
-# the penalty is one reason why so few words are grouped here, and the seed is another. We do not know how far the
-# scores of the paper's model lie apart, and its figure shows a single pair.
+# No, our pair is not an exception. With the paper's penalty, less than three of ten attended words are grouped, with
+# each of the five seeds. We trained seeds 1 to 3 with five times this penalty as well. Far more words are grouped then
+# with each of them, but not always most of the words. With two seeds it is about seven of ten words. These two open
+# seven of ten cells, and they are less accurate than with the paper's penalty. With the third seed, about three of ten
+# words are grouped, and it is more accurate. So the penalty is one reason why so few words are grouped here, and the
+# seed is another. We do not know how far the scores of the paper's model lie apart, and its figure shows a single pair.
 #
 # The same figure shows fusedmax, which gives neighbours the same weight. So in the next table, *share grouped* is the
 # share of the attended words that have the weight of a neighbour. The paper's penalty is 0.1. We trained with seeds 1
@@ -447,7 +447,7 @@ largest = of_labels.sort_values("value").groupby("run").tail(1)  # one row for e
 most_grouped = {run: LABELS[int(metric[-1])] for run, metric in zip(largest["run"], largest["metric"], strict=True)}
 # By (A4), two words get one weight if their scores differ by less than the penalty. In a neutral pair, more words have
 # no counterpart, and nothing sets their scores apart. This is a possible reason why more of them are grouped. We have
-# not tested it, and the labels differ little. In the run that groups the fewest words, the order is another one.
+# not tested it, and the labels differ little. In the two runs that group the fewest words, the order is another.
 
 # %% tags=["check"]
 measured = results[results["model"].eq("oscarmax") & results["split"].eq("test")]
@@ -461,9 +461,10 @@ found_labels = ", ".join(f"{label} in {count} of {len(most_grouped)} runs" for l
 print(f"The label with most groups is {found_labels or 'not known, as there is no run of oscarmax'}. "
       f"Your guess was {guess}.")
 if is_ours:
-    assert told.index[0] == "neutral" and told.iloc[0] == len(most_grouped) - 1, "in all runs but one"
+    assert told.index[0] == "neutral" and told.iloc[0] == len(most_grouped) - 2, "in all runs but two"
     sums = measured.groupby("run")["value"].sum()
-    assert most_grouped[sums.idxmin()] != "neutral", "and the other one groups the fewest words"
+    fewest = sums.nsmallest(2).index
+    assert all(most_grouped[run] != "neutral" for run in fewest), "and these two group the fewest words"
 
 # %% [markdown]
 # ## 4. Gates that start from softmax attention

@@ -165,6 +165,15 @@ for (task, corpus, pair), table in tables.items():
 # and so is oscarmax with larger penalties (section 3). The share of zeros in the tables above cannot confirm our
 # explanation, because about nine of ten weights are exactly 0 after training with either `gamma`.
 #
+# From German we trained two maps with this `gamma`, with one seed each. Sparsemax is level with softmax as well.
+# Oscarmax is still two BLEU points behind, which is only one point better than with a `gamma` of 1 and the same seed.
+# Why does it not help oscarmax more? We counted the one-hot rows in the first forty steps of the training from German
+# (one seed; these counts are not committed). With sparsemax, a third of the rows are one-hot after thirty steps with a
+# `gamma` of 1, and none with a `gamma` of 4, as our explanation says. With oscarmax, all rows are uniform before the
+# first step. After forty steps, one in eight is one-hot with a `gamma` of 1, and nearly all are with a `gamma` of 4. So
+# for oscarmax a larger `gamma` does not prevent what we hold for the cause. We do not know why it is level with softmax
+# from French.
+#
 # On e-mails all models are weak. The ROUGE-1 of softmax, sparsemax and sq-pnorm-max is about 12.5, and that of oscarmax
 # is about 10. But the three seeds of fusedmax at its usual penalty differ from each other by more than that, and most
 # other rows have a single seed. So you cannot tell yet which map is best on e-mails.
@@ -176,17 +185,21 @@ if is_ours:
         behind = captions["softmax"] - captions.drop("softmax")
         flatter = behind.index.str.contains("gamma=4")
         usual = flatter & ~behind.index.str.contains("lam=0.[25]$")
+        apart = flatter & behind.index.str.startswith("oscarmax") & (language == "de")
         stuck = behind.index.isin(["sparsemax", "oscarmax, lam=0.2"] if language == "fr" else [])
         assert behind[~flatter & ~stuck].between(least, most).all(), "behind softmax"
-        assert (behind[stuck] > 15).all() and (behind[flatter] < 1).all(), "stuck, and level with it"
-        assert language == "de" or usual.sum() == 4, "all four"
+        assert (behind[stuck] > 15).all() and (behind[flatter & ~apart] < 1).all(), "stuck, and level with it"
+        assert behind[apart].between(2, 2.5).all(), "oscarmax from German, two points"
+        assert usual.sum() == {"de": 2, "fr": 4}[language], "all four, and from German two"
         zeros = tables["translation", "multi30k", f"{language} to en"]["zeros"].astype(float).drop("softmax")
-        assert zeros[flatter].between(0.85, 0.95).all(), "about nine of ten"
+        assert zeros[flatter].between(0.84, 0.95).all(), "about nine of ten"
     german = results[results["run"].str.contains(r"(?:^|/)(?:softmax|sparsemax|fusedmax|oscarmax)-seed\d+$")]
     german = german.query("split == 'test' and metric == 'bleu'").groupby("model")["value"].apply(list)
     assert german.drop("oscarmax").map(len).eq(3).all(), "three seeds of each"
     assert [round(bleu) for bleu in german["fusedmax"]] == [34, 20, 32], "one is far behind the others"
     assert [round(bleu) for bleu in german["oscarmax"]] == [33, 28, 31, 20, 31, 20], "and here, too"
+    flat_bleu = results.query("run.str.endswith('/oscarmax-gamma4-seed1') and split == 'test' and metric == 'bleu'")
+    assert 0.9 < flat_bleu["value"].item() - german["oscarmax"][0] < 1.1, "one point better, with the same seed"
     for name in ("sparsemax", "fusedmax", "oscarmax"):
         apart = statistics.welch_test(german[name], german["softmax"])
         assert (apart.high < -1) == (name != "fusedmax"), "more than the spread of the seeds"
