@@ -399,7 +399,7 @@ for share, metric in ((0.05, "mse"), (0.1, "mse"), (0.05, "precision")):
 # the estimator of their gradients? Two draws of 700 gates say little about any single gate. So we trained the same
 # gates once more, with the same target and the same reward for entropy, but with straight-through gradients. They are
 # biased, and much less noisy (`08_reinforce`). For them the unselected words have to stay in the text, as zeros, and so
-# we changed this for the score function as well, in one more run.
+# we changed this for the score function as well, in two more runs.
 
 # %%
 kinds = {
@@ -421,9 +421,14 @@ figures.show_table(means.set_axis(heads, axis=1).assign(seeds=list(map(len, rows
 # %% tags=["check"]
 times = {name: part["precision"] / part["blind_random_words"] for name, part in rows.items()}
 scored, zeroed, straight = (times[name] for name in list(kinds)[2:])
-assert scored.max() < 1.4 < 1.7 < zeroed.max() < 1.9, "with the score function, hardly more often than random words"
-assert rows["the same, words as zeros"]["rate_selected"].max() < 0.01, "or twice as often, among very few words"
-assert straight.between(2, 3.5).all() and times["HardKuma"].min() > 2.5, "with the other two, far more often"
+assert scored.max() < 1.4 < zeroed.min() < zeroed.max() < 1.8, "with the score function, hardly more often, or 1.8 times"
+few, many = rows["the same, words as zeros"]["rate_selected"]
+assert few < 0.01 and 0.13 < many < 0.14 and zeroed.iloc[0] > zeroed.iloc[1], "more often in the run with fewer words"
+assert straight.between(2.4, 3.5).all() and times["HardKuma"].min() > 2.5, "with the other two, far more often"
+apart = welch_test(straight.tolist(), zeroed.tolist())
+assert apart.low > 0 and len(straight) == 3 and len(zeroed) == 2, "by more than chance, although both have zeros"
+print(f"Straight-through less score function, both with zeros: {apart.value:.1f} times as often as random words "
+      f"({apart.low:.1f} to {apart.high:.1f})")
 attended = rows["attention weights"]["precision"]
 assert attended.min() > max(part["precision"].max() for name, part in rows.items() if name != "attention weights")
 assert welch_test(rows["Bernoulli, score function"]["precision"].tolist(), attended.tolist()).high < -0.1
@@ -432,11 +437,13 @@ assert expected.between(0.3, 0.5).all() and (rows["the same, straight-through"][
 
 # %% [markdown]
 # In the table you see that with the score function, the selected words are hardly more often gold than random words, in
-# each of three runs. If unselected words stay as zeros (one run), they are gold nearly twice as often, but they are
-# only 1 % of the words. With straight-through gradients, they are gold more than twice and more than three times as
-# often, and they are 2.5 and 4 % of the words (two runs). With HardKuma, whose gradients go through the draw as well,
-# it is about three times, at 9 % (one run). So we conclude that the estimator is a reason why these gates fail on long
-# reviews. The zeros may be another one, and one run cannot tell how much of the difference is theirs.
+# each of three runs. If unselected words stay as zeros (two runs), they are gold 1.8 and 1.4 times as often as random
+# words. In the first of these runs they are only 1 % of the words, and in the second 13 %. With straight-through
+# gradients, they are gold between 2.4 and 3.5 times as often, and they are 2.5 to 4.5 % of the words (three runs). This
+# is more than chance, also if we compare only runs with zeros (the interval is printed above). With HardKuma, whose
+# gradients go through the draw as well, it is about three times, at 9 % (one run). So we conclude that the estimator is
+# a reason why these gates fail on long reviews. The zeros may be another one, and two runs cannot tell how much of the
+# difference is theirs.
 #
 # You also see that no other row is as precise as the attention weights, and that straight-through gates miss their
 # rate. With this reward for entropy, most of their probabilities stay below one half but near it. So we expect them to
