@@ -421,9 +421,9 @@ figures.show_table(means.set_axis(heads, axis=1).assign(seeds=list(map(len, rows
 # %% tags=["check"]
 times = {name: part["precision"] / part["blind_random_words"] for name, part in rows.items()}
 scored, zeroed, straight = (times[name] for name in list(kinds)[2:])
-assert scored.max() < 1.4 < zeroed.min() < zeroed.max() < 1.8, "with the score function, hardly more often, or 1.8 times"
+assert scored.max() < 1.4 < zeroed.min() < zeroed.max() < 1.8, "with the score function, hardly more, or 1.8 times"
 few, many = rows["the same, words as zeros"]["rate_selected"]
-assert few < 0.01 and 0.13 < many < 0.14 and zeroed.iloc[0] > zeroed.iloc[1], "more often in the run with fewer words"
+assert few < 0.01 and 0.13 < many < 0.14 and zeroed.iloc[0] > zeroed.iloc[1], "more in the run with fewer words"
 assert straight.between(2.4, 3.5).all() and times["HardKuma"].min() > 2.5, "with the other two, far more often"
 apart = welch_test(straight.tolist(), zeroed.tolist())
 assert apart.low > 0 and len(straight) == 3 and len(zeroed) == 2, "by more than chance, although both have zeros"
