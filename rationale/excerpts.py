@@ -1,4 +1,6 @@
-"""The beginning of a value, as a message shows it; needs nothing but Python."""
+"""How a value or a text is shown: its beginning in a message, and how marks are printed; needs nothing but Python."""
+
+PRINTED = "-webkit-print-color-adjust:exact;print-color-adjust:exact"  # CSS: printing leaves backgrounds out otherwise
 
 
 def cut(text: str, length: int = 80) -> str:

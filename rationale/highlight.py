@@ -12,8 +12,6 @@ import torch
 
 from rationale.errors import printable
 
-PRINTED = "-webkit-print-color-adjust:exact;print-color-adjust:exact"  # CSS: printing leaves backgrounds out otherwise
-
 
 def highlight_ansi(
     tokens: Sequence[str],

@@ -4,8 +4,9 @@ import html
 from collections.abc import Iterable, Sequence
 
 from rationale.errors import printable
+from rationale.excerpts import PRINTED
 from rationale.figures.look import GREY, ORANGE
-from rationale.highlight import PRINTED, check_tokens, num_columns
+from rationale.highlight import check_tokens, num_columns
 
 
 class Html(str):

@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 
 from rationale.data.characters import merged, token_spans
 from rationale.data.spellings import HALF
-from rationale.excerpts import excerpt
-from rationale.highlight import PRINTED
+from rationale.excerpts import PRINTED, excerpt
 
 MOST_TEXTS, MOST_WORDS = 64, 16_384  # of a batch, with padding
 WRONG = "border:1px solid;border-radius:.2em;padding:0 .3em"
