@@ -427,8 +427,8 @@ assert few < 0.01 and 0.13 < many < 0.14 and zeroed.iloc[0] > zeroed.iloc[1], "m
 assert straight.between(2.4, 3.5).all() and times["HardKuma"].min() > 2.5, "with the other two, far more often"
 apart = welch_test(straight.tolist(), zeroed.tolist())
 assert apart.low > 0 and len(straight) == 3 and len(zeroed) == 2, "by more than chance, although both have zeros"
-print(f"Straight-through less score function, both with zeros: {apart.value:.1f} times as often as random words "
-      f"({apart.low:.1f} to {apart.high:.1f})")
+print(f"With zeros in both, the ratio of gold to random words is larger by {apart.value:.1f} with straight-through "
+      f"gradients than with the score function ({apart.low:.1f} to {apart.high:.1f}).")
 attended = rows["attention weights"]["precision"]
 assert attended.min() > max(part["precision"].max() for name, part in rows.items() if name != "attention weights")
 assert welch_test(rows["Bernoulli, score function"]["precision"].tolist(), attended.tolist()).high < -0.1
