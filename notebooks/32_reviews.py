@@ -439,11 +439,11 @@ assert expected.between(0.3, 0.5).all() and (rows["the same, straight-through"][
 # In the table you see that with the score function, the selected words are hardly more often gold than random words, in
 # each of three runs. If unselected words stay as zeros (two runs), they are gold 1.8 and 1.4 times as often as random
 # words. In the first of these runs they are only 1 % of the words, and in the second 13 %. With straight-through
-# gradients, they are gold between 2.4 and 3.5 times as often, and they are 2.5 to 4.5 % of the words (three runs). This
-# is more than chance, also if we compare only runs with zeros (the interval is printed above). With HardKuma, whose
-# gradients go through the draw as well, it is about three times, at 9 % (one run). So we conclude that the estimator is
-# a reason why these gates fail on long reviews. The zeros may be another one, and two runs cannot tell how much of the
-# difference is theirs.
+# gradients, they are gold between 2.4 and 3.5 times as often, and they are 2.5 to 4.5 % of the words (three runs). The
+# distance from the score function is more than chance, also if we compare only runs with zeros (you see the interval
+# above). With HardKuma, whose gradients go through the draw as well, it is about three times, at 9 % (one run). So we
+# conclude that the estimator is a reason why these gates fail on long reviews. The zeros may be another one, and two
+# runs cannot tell how much of the difference is theirs.
 #
 # You also see that no other row is as precise as the attention weights, and that straight-through gates miss their
 # rate. With this reward for entropy, most of their probabilities stay below one half but near it. So we expect them to
