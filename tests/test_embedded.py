@@ -211,16 +211,21 @@ def test_every_step_of_the_slider_of_a_raw_output_is_a_shape_of_its_own():
         assert abs(stands - raw) < 0.025, f"from {raw}, the slider jumps to {stands}: an arrow key moves it no further"
 
 
+# elements of a page that has no browser; as in a browser, the value of a slider stays between its ends
+ELEMENTS = """
+globalThis.document = { createElement: () => ({
+  setAttribute(name, value) { this[name] = value; },
+  addEventListener(name, call) { this[name] = call; },
+  get value() { return this.stands; },
+  set value(given) { this.stands = String(Math.min(this.max, Math.max(this.min, given))); },
+  append(...children) { this.children = children; } }) };
+"""
+
+
 @needs_node
 def test_an_arrow_key_at_the_end_of_a_slider_does_not_change_a_number_beyond_it():
-    base = SimpleNamespace(_esm=embedded.module() + "export { slider };")
+    base = SimpleNamespace(_esm=embedded.module() + ELEMENTS + "export { slider };")
     press = """key => {
-      globalThis.document = { createElement: () => ({
-        setAttribute(name, value) { this[name] = value; },
-        addEventListener(name, call) { this[name] = call; },
-        get value() { return this.stands; },
-        set value(given) { this.stands = String(Math.min(20, Math.max(-7, given))); },
-        append(...children) { this.children = children; } }) };
       let shape = 100;
       const row = m.slider("raw a", { min: -7, max: 20, step: 1, get: () => shape, set: v => { shape = v; } });
       row.update();
@@ -232,12 +237,8 @@ def test_an_arrow_key_at_the_end_of_a_slider_does_not_change_a_number_beyond_it(
 
 @needs_node
 def test_a_key_with_alt_ctrl_or_meta_on_a_slider_is_left_to_the_browser():
-    base = SimpleNamespace(_esm=embedded.module() + "export { slider };")
+    base = SimpleNamespace(_esm=embedded.module() + ELEMENTS + "export { slider };")
     press = """held => {
-      globalThis.document = { createElement: () => ({
-        setAttribute(name, value) { this[name] = value; },
-        addEventListener(name, call) { this[name] = call; },
-        append(...children) { this.children = children; } }) };
       let number = 5, taken = false;
       const row = m.slider("a", { min: 0, max: 9, step: 1, get: () => number, set: v => { number = v; } });
       row.update();
