@@ -465,7 +465,7 @@ if exported:
     pairs = list(zip(answers, exported(originals), strict=True))
     same = sum((before.label, before.rationale) == (after.label, after.rationale) for before, after in pairs)
     print(f"the same label and passages for {same} of {len(pairs)} texts")
-    allowed = max(1, round(0.03 * len(pairs)))
+    allowed = max(1, int(np.ceil(0.03 * len(pairs))) - 1)  # fewer than 3 %, or a single one of few texts
     assert len(pairs) - same <= allowed, "only a number within rounding of a limit may end on its other side"
 
 # %% [markdown]
