@@ -1,0 +1,107 @@
+"""Count the rows of attention that get no gradient, early in training: `python -m tools.attention_rows`.
+
+If a row of attention weights has all weight on one word, its Jacobian is 0 ((A10), notebooks/40_sparse_attention.py).
+So is that of a row with one group of equal weights. No gradient reaches the scores of such a row. Are there many of
+them where a sparse map learns badly? This tool trains the encoder-decoders of 15_train_seq2seq on captions from two
+languages, with each sparse map and with two values of gamma, for the first part of an epoch. After some of the steps it
+reads dev captions with the model, each written word given the reference before it, and counts the rows. The steps are
+those of the run with the same settings, because the counting draws nothing at random.
+
+It writes one row per step to outputs/reference/attention_rows.csv. It needs Multi30k, and takes about an hour on one
+core.
+"""
+
+import itertools
+import sys
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import torch
+from torch import nn
+
+from rationale.data.batches import Batch, PairBatches
+from rationale.data.read import read_generation
+from rationale.data.targets import END, Targets, build_text_vocabularies
+from rationale.errors import command
+from rationale.models.seq2seq import Seq2Seq, build_seq2seq
+from rationale.objectives.words import WordLoss
+from rationale.runs.committed import ATTENTION_ROWS, reference_folder
+from rationale.runs.environment import describe_environment
+from rationale.runs.parameters import merge
+from rationale.runs.workspace import notebook_path
+from rationale.training.loop import build_optimizer
+from rationale.training.settings import GenerationSettings
+from tools import command_line
+from tools.csv_rows import replace_rows
+
+NOTEBOOK = "15_train_seq2seq"
+MAPS = ("sparsemax", "oscarmax", "fusedmax", "sq_pnorm_max")  # of params/attention/
+LANGUAGES, GAMMAS = ("de", "fr"), (1, 4)
+STEPS = (0, 10, 20, 30, 40, 50, 60, 80, 100, 150, 200)  # after which rows are counted
+NUM_TEXTS = 256  # of dev
+
+
+@torch.no_grad()
+def shares_of_rows(model: Seq2Seq, batches: Sequence[Batch]) -> dict[str, float]:
+    """Of all rows, the share with all weight on one word, and the share whose scores get no gradient.
+
+    A row has the weights of one written word, and its scores have gradient 0 if its Jacobian is 0.
+    """
+    one_hot, fixed, num_rows = torch.zeros(()), torch.zeros(()), 0
+    model.eval()
+    for batch in batches:
+        sides = batch.tokens
+        _, weights = model.decode(sides.first, sides.first_mask, sides.second)
+        rows = weights[sides.second_mask]
+        one_hot += (rows.max(1).values > 1 - 1e-6).sum()
+        fixed += model.has_zero_jacobian(rows).sum()
+        num_rows += len(rows)
+    return {"one_hot": (one_hot / num_rows).item(), "no_gradient": (fixed / num_rows).item()}
+
+
+def counted(p: GenerationSettings, targets: Targets, steps: Sequence[int] = STEPS) -> Iterator[dict[str, Any]]:
+    """Train as `train_seq2seq` does, at most for one epoch, and count rows after each number of `steps`."""
+    torch.manual_seed(p.seed)
+    source, target = build_text_vocabularies(targets.splits["train"], p.min_count)
+    model = build_seq2seq(p, len(source), len(target), target.encode([END])[0])
+    train, dev = (
+        PairBatches(part, source, p.batch_size, p.seed, p.bucketed, torch.device("cpu"), second_vocabulary=target)
+        for part in (targets.splits["train"], targets.splits["dev"][:NUM_TEXTS])
+    )
+    read = list(dev.in_order())
+    optimizer, objective = build_optimizer(model, p), WordLoss()
+    for step, batch in enumerate(itertools.chain(train.epoch(1), [None])):
+        if step in steps:
+            yield {"step": step, **shares_of_rows(model, read)}
+        if batch is None or step == max(steps):
+            return
+        model.train()
+        optimizer.zero_grad()
+        objective(model, batch).loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), p.clip_norm)
+        optimizer.step()
+
+
+@command
+def main(arguments: list[str] | None = None) -> int:
+    """Write the rows of each model when it is done, and print where the file is."""
+    parser = command_line("attention_rows", __doc__)
+    parser.add_argument("--seed", type=int, default=1, help="of the models and of the order of the texts (default: 1)")
+    seed = parser.parse_args(arguments).seed
+    torch.set_num_threads(1)
+    path, key = reference_folder() / ATTENTION_ROWS, ["language", "model", "gamma", "seed", "step"]
+    for name, language, gamma in itertools.product(MAPS, LANGUAGES, GAMMAS):
+        items = [f"params/attention/{name}.yaml", f"language={language}", f"gamma={gamma}", f"seed={seed}"]
+        p = GenerationSettings.checked(merge(notebook_path(NOTEBOOK), items)[0])
+        facts = dict(line.split(": ", 1) for line in describe_environment(NOTEBOOK, vars(p), "", "1").splitlines())
+        made = {fact: facts[fact] for fact in ("commit", "cpu", "torch")}
+        of_model = {"language": language, "model": name, "gamma": gamma, "seed": seed}
+        rows = [of_model | found | made for found in counted(p, read_generation(p))]
+        print(of_model | {"no_gradient": [round(row["no_gradient"], 3) for row in rows]}, flush=True)
+        replace_rows(path, rows, key, key)
+    print(path)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
