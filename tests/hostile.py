@@ -220,7 +220,7 @@ COMMANDS: dict[str, list[list[str]]] = {
     ],
     **{f"tools.{name}": [["--nonsense"], ["x"]] for name in ("audit", "robustness", "small_transformer", "speed")},
     "tools.fixed_words": [["--nonsense"], ["x"], ["people", "x"], ["--seed", "x"]],
-    "tools.attention_rows": [["--nonsense"], ["x"], ["--seed", "x"]],
+    "tools.attention_rows": [["--nonsense"], ["x"], ["--seed", "x"], ["sparsemax", ""]],
     "tools.spare_words": [[], ["--nonsense"], ["nowhere"], ["{run}"]],
     "tools.twins": [["--nonsense"], ["nowhere"]],
     "tools.book": [["--nonsense"], ["x", "y"]],

@@ -1,14 +1,14 @@
-"""Count the rows of attention that get no gradient, early in training: `python -m tools.attention_rows`.
+"""Count the rows of attention that get no gradient in the first epoch: `python -m tools.attention_rows`.
 
 If a row of attention weights has all weight on one word, its Jacobian is 0 ((A10), notebooks/40_sparse_attention.py).
 So is that of a row with one group of equal weights. No gradient reaches the scores of such a row. Are there many of
 them where a sparse map learns badly? This tool trains the encoder-decoders of 15_train_seq2seq on captions from two
-languages, with each sparse map and with two values of gamma, for the first part of an epoch. After some of the steps it
-reads dev captions with the model, each written word given the reference before it, and counts the rows. The steps are
-those of the run with the same settings, because the counting draws nothing at random.
+languages, with a sparse map and with two values of gamma, for an epoch. After some of the steps it reads dev captions
+with the model, each written word given the reference before it, and counts the rows. The steps are those of the run
+with the same settings, because the counting draws nothing at random.
 
-It writes one row per step to outputs/reference/attention_rows.csv. It needs Multi30k, and takes about an hour on one
-core.
+It writes one row per counted step to outputs/reference/attention_rows.csv, and leaves the rows of other maps there. It
+needs Multi30k, and takes a few minutes per map, language and gamma on one core.
 """
 
 import itertools
@@ -22,7 +22,7 @@ from torch import nn
 from rationale.data.batches import Batch, PairBatches
 from rationale.data.read import read_generation
 from rationale.data.targets import END, Targets, build_text_vocabularies
-from rationale.errors import command
+from rationale.errors import command, require_known
 from rationale.models.seq2seq import Seq2Seq, build_seq2seq
 from rationale.objectives.words import WordLoss
 from rationale.runs.committed import ATTENTION_ROWS, reference_folder
@@ -35,9 +35,9 @@ from tools import command_line
 from tools.csv_rows import replace_rows
 
 NOTEBOOK = "15_train_seq2seq"
-MAPS = ("sparsemax", "oscarmax", "fusedmax", "sq_pnorm_max")  # of params/attention/
+MAPS = ("sparsemax", "fusedmax", "oscarmax", "sq_pnorm_max")  # of params/attention/
 LANGUAGES, GAMMAS = ("de", "fr"), (1, 4)
-STEPS = (0, 10, 20, 30, 40, 50, 60, 80, 100, 150, 200)  # after which rows are counted
+STEPS = (*range(0, 100, 10), *range(100, 451, 25))  # after which rows are counted; an epoch has 454 steps
 NUM_TEXTS = 256  # of dev
 
 
@@ -87,10 +87,14 @@ def main(arguments: list[str] | None = None) -> int:
     """Write the rows of each model when it is done, and print where the file is."""
     parser = command_line("attention_rows", __doc__)
     parser.add_argument("--seed", type=int, default=1, help="of the models and of the order of the texts (default: 1)")
-    seed = parser.parse_args(arguments).seed
+    parser.add_argument("maps", nargs="*", metavar="MAP", help=f"of {', '.join(MAPS)} (default: all)")
+    given = parser.parse_args(arguments)
+    for name in given.maps:
+        require_known("MAP", name, MAPS)
+    seed = given.seed
     torch.set_num_threads(1)
     path, key = reference_folder() / ATTENTION_ROWS, ["language", "model", "gamma", "seed", "step"]
-    for name, language, gamma in itertools.product(MAPS, LANGUAGES, GAMMAS):
+    for name, language, gamma in itertools.product(given.maps or MAPS, LANGUAGES, GAMMAS):
         items = [f"params/attention/{name}.yaml", f"language={language}", f"gamma={gamma}", f"seed={seed}"]
         p = GenerationSettings.checked(merge(notebook_path(NOTEBOOK), items)[0])
         facts = dict(line.split(": ", 1) for line in describe_environment(NOTEBOOK, vars(p), "", "1").splitlines())
