@@ -181,9 +181,29 @@ class Settings(BaseModel):
         origin = next(part for part, names in components(cls).items() if name in names)
         return origin.model_fields[name].get_default(call_default_factory=True)
 
+    @classmethod
+    def usual(cls, name: str) -> Any:
+        """The default of a setting in this class, which may differ from that of its component (see `unused`)."""
+        return cls.model_fields[name].get_default(call_default_factory=True)
+
     def is_changed(self, name: str) -> bool:
         """Whether a setting has another value than its default, and than the one that means "unused"."""
-        return getattr(self, name) not in (type(self).model_fields[name].default, self.unused(name))
+        return getattr(self, name) not in (self.usual(name), self.unused(name))
+
+    def idle(self, unused: object, name: str, where: str, other: str) -> Refusal:
+        """The refusal of a setting that was changed (`is_changed`) where nothing would use it.
+
+        Parameters
+        ----------
+        unused : bool
+            Whether nothing would use it.
+        name, where : str
+            The setting, and the reason: "with votes bilinear".
+        other : str
+            What would give it an effect. This is offered beside the default.
+        """
+        accepted = f"{show(self.usual(name)).removesuffix('.0')}, or {other}"
+        return Refusal(unused and self.is_changed(name), name, where, accepted, meaningless=True)
 
     @classmethod
     def of(cls, p: object) -> Self:

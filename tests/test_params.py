@@ -620,6 +620,11 @@ def test_what_nothing_uses_by_default_is_no_mistake():
     )
 
 
+def test_the_usual_value_is_the_default_of_the_task_and_the_unused_one_that_of_the_component():
+    assert tasks.ReviewSettings.usual("look_ahead") and not tasks.ReviewSettings.unused("look_ahead")
+    assert (tasks.ReviewSettings.usual("quadratic"), tasks.ReviewSettings.unused("quadratic")) == (1, 50)
+
+
 def test_a_linear_machine_has_its_only_rule_by_default_and_asks_for_the_share_of_words(tmp_path):
     path = root() / "notebooks" / "11_train_reviews.py"
     budget = "budget: 1 is not accepted with rule top_k: it keeps everything; give a number in (0, 1)"

@@ -44,9 +44,7 @@ class ProbeSettings(Settings):
     multiplier_rate: float = setting(0.01, "step of the logarithm of the multiplier", "(0, inf)")
 
     def refused(self) -> Iterator[Refusal]:
-        unused = self.votes == "bilinear" and self.is_changed("hidden_size")
-        accepted = f"{self.unused('hidden_size')}, or votes=mlp"
-        yield Refusal(unused, "hidden_size", "with votes bilinear", accepted, meaningless=True)
+        yield self.idle(self.votes == "bilinear", "hidden_size", "with votes bilinear", "votes=mlp")
 
 
 # ------------------------------------------------------------------------------------------------------------ votes

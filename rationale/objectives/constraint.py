@@ -7,7 +7,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from rationale.settings import Refusal, Settings, setting, show
+from rationale.settings import Refusal, Settings, setting
 
 DYNAMICS = ("signed", "authors")
 ROUNDING = 0.01  # by which a measured rate may be outside [0, 1], in half precision
@@ -68,10 +68,7 @@ class ConstraintSettings(Settings):
         yield Refusal(
             self.dynamics == "authors" and self.gap_max is not None, "gap_max", "with dynamics authors", "null"
         )
-        damped = self.dynamics == "authors" and self.is_changed("quadratic")
-        usual = show(type(self).model_fields["quadratic"].default).removesuffix(".0")
-        accepted = f"{usual}, or dynamics=signed"
-        yield Refusal(damped, "quadratic", "with dynamics authors", accepted, meaningless=True)
+        yield self.idle(self.dynamics == "authors", "quadratic", "with dynamics authors", "dynamics=signed")
         each, accepted = self.per_text and self.selection is None, "false, or a number for selection"
         yield Refusal(each, "per_text", "without a target", accepted, meaningless=True)
         wrong, accepted = self.per_text and self.dynamics == "authors", "false, or dynamics=signed"

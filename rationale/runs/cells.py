@@ -52,7 +52,7 @@ def defaults(notebook: Path) -> dict[str, Any]:
     """
     cls, cell = _read(notebook)
     names = [name for group in components(cls).values() for name in group if name not in cell]
-    return cell | {name: cls.model_fields[name].get_default(call_default_factory=True) for name in names}
+    return cell | {name: cls.usual(name) for name in names}
 
 
 def parameters_cell(notebook: Path) -> list[str]:

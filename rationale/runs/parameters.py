@@ -62,7 +62,7 @@ def merge(notebook: Path, items: Iterable[str | Path] = ()) -> tuple[dict[str, A
             layers.append([(w, name, _checked(notebook, cls, values, w, name, value)) for w, name, value in pairs])
     all_given = {name: value for pairs in layers for _, name, value in pairs}
     # What a notebook's cell repeats of the class is a default, and no choice
-    chosen = {name: value for name, value in values.items() if value != cls.model_fields[name].default} | all_given
+    chosen = {name: value for name, value in values.items() if value != cls.usual(name)} | all_given
     follow = {name: value for name, value in cls.following(chosen).items() if name not in all_given}
     if changed := [f"{name} {show(value)}" for name, value in follow.items() if value != values[name]]:
         notes.append(f"other defaults follow from these settings: {', '.join(changed)}")

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from rationale.settings import Refusal, Settings, setting, show
+from rationale.settings import Refusal, Settings, setting
 
 AUTHORS_PATIENCE = 3  # epochs, on SST
 LONG_ENOUGH = 6  # epochs of a run in which an early epoch means something
@@ -29,10 +29,8 @@ class ModelSelectionSettings(Settings):
     patience: int = setting(0, "first epochs, whose models are kept only if there is no later epoch", "[0, inf)")
 
     def refused(self) -> Iterator[Refusal]:
-        unused = self.model_choice == "authors" and self.is_changed("tolerance")
-        usual = show(type(self).model_fields["tolerance"].default)
-        accepted = f"{usual}, or model_choice=within_tolerance"
-        yield Refusal(unused, "tolerance", "with model_choice authors", accepted, meaningless=True)
+        by_loss, other = self.model_choice == "authors", "model_choice=within_tolerance"
+        yield self.idle(by_loss, "tolerance", "with model_choice authors", other)
 
 
 def adaptive_tolerance(target: float, texts: int) -> float:

@@ -116,9 +116,9 @@ def used_settings(name: str) -> set[str]:
 
 def unused_by(p: MappingSettings, model: str) -> Iterator[Refusal]:
     """Settings that the mapping `model` does not use: one that was changed is refused, as it would have no effect."""
-    for key, known in MappingSettings.model_fields.items():
-        changed = getattr(p, key) != known.default and key not in used_settings(model)
-        yield Refusal(changed, key, f"with model {model}", show(known.default).removesuffix(".0"), meaningless=True)
+    for key in MappingSettings.model_fields:
+        changed, usual = p.is_changed(key) and key not in used_settings(model), show(p.usual(key)).removesuffix(".0")
+        yield Refusal(changed, key, f"with model {model}", usual, meaningless=True)
 
 
 def all_mappings(scores: Tensor, gamma: float = 1.0, lam: float = 0.1) -> dict[str, Tensor]:

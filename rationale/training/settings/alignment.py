@@ -62,8 +62,7 @@ class AlignmentSettings(
         yield Refusal(self.samples > 1 and self.model not in GATES, "samples", model, accepted, meaningless=True)
         accepted = "none, or a number for selection"
         yield Refusal(started and self.selection is None, "start", "without a target", accepted, meaningless=True)
-        gates, ruled = self.model in GATES, self.is_changed("rule")
-        yield Refusal(ruled and not gates, "rule", model, "argmax, or a model with gates", meaningless=True)
+        yield self.idle(self.model not in GATES, "rule", model, "a model with gates")
         yield from refused_columns(self)
         yield from refused_support(self)
         yield from refused_target(self)

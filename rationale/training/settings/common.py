@@ -8,7 +8,7 @@ from rationale.data.example import SplitSettings
 from rationale.data.own.settings import PairFileSettings, RationaleFileSettings, TextFileSettings
 from rationale.nn.gates import GATES
 from rationale.nn.rules import RULES
-from rationale.settings import Refusal, show
+from rationale.settings import Refusal
 from rationale.training.loop import FitSettings
 
 
@@ -20,18 +20,16 @@ def refused_columns(p: Any) -> Iterator[Refusal]:
     """What says how texts of one's own are read, with a corpus that has a name, which would be taken instead."""
     own = (TextFileSettings, RationaleFileSettings, PairFileSettings)
     for name in dict.fromkeys(name for part in own if isinstance(p, part) for name in part.model_fields):
-        accepted = f"{show(p.unused(name))}, or a file or folder of your own as corpus"
-        unused = p.is_changed(name) and not names_own(p.corpus)
-        yield Refusal(unused, name, f"with corpus {p.corpus}", accepted, meaningless=True)
+        unused, other = not names_own(p.corpus), "a file or folder of your own as corpus"
+        yield p.idle(unused, name, f"with corpus {p.corpus}", other)
 
 
 def refused_support(p: Any) -> Iterator[Refusal]:
     """The ends of the support, with a model whose gates have none."""
     stretched = p.model in GATES and GATES[p.model].stretched
     for name in ("left", "right"):
-        accepted = f"{p.unused(name)}, or a model with stretched gates, such as hardkuma"
-        unused = p.is_changed(name) and not stretched
-        yield Refusal(unused, name, f"with model {p.model}", accepted, meaningless=True)
+        other = "a model with stretched gates, such as hardkuma"
+        yield p.idle(not stretched, name, f"with model {p.model}", other)
 
 
 def refused_target(p: Any) -> Iterator[Refusal]:

@@ -71,8 +71,7 @@ class ExtractionSettings(
             accepted = "false, or encoder=minilm"
             yield Refusal(self.frozen_layers != 0, "frozen_layers", network, "0, or encoder=minilm", meaningless=True)
             yield Refusal(self.bfloat16, "bfloat16", network, accepted, meaningless=True)
-            accepted = f"{self.unused('pretrained')}, or encoder=transformer"
-            yield Refusal(self.is_changed("pretrained"), "pretrained", network, accepted, meaningless=True)
+            yield self.idle(True, "pretrained", network, "encoder=transformer")
         own = getattr(find_encoder(self.encoder), "checkpoint", None)
         other = own is not None and self.pretrained != own
         yield Refusal(other, "pretrained", network, f"{own}, or encoder=transformer", meaningless=True)

@@ -108,7 +108,7 @@ class OwnTextSettings(
         A single draw has no other one as its baseline. A model with a pool of its own, such as `attention`, leaves
         `pool` unused; batches of texts of any length leave `batch_tokens` unused.
         """
-        meant = {name: values.get(name, cls.model_fields[name].default) for name in ("encoder", "model", "selection")}
+        meant = {name: values.get(name, cls.usual(name)) for name in ("encoder", "model", "selection")}
         unused: dict[str, Any] = {"pool": cls.unused("pool")} if WHOLE_TEXT.get(meant["model"]) else {}
         if meant["model"] not in GATES:
             unused |= WITHOUT_GATES
