@@ -187,8 +187,13 @@ class Settings(BaseModel):
         return cls.model_fields[name].get_default(call_default_factory=True)
 
     def is_changed(self, name: str) -> bool:
-        """Whether a setting has another value than its default, and than the one that means "unused"."""
-        return getattr(self, name) not in (self.usual(name), self.unused(name))
+        """Whether a setting has another value than its default, and than the one that means "unused".
+
+        A default that follows from the other settings counts as well (`following`): nobody chose it.
+        """
+        usual = self.usual(name)
+        followed = type(self).following(vars(self)).get(name, usual)
+        return getattr(self, name) not in (usual, followed, self.unused(name))
 
     def idle(self, unused: object, name: str, where: str, other: str) -> Refusal:
         """The refusal of a setting that was changed (`is_changed`) where nothing would use it.

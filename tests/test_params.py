@@ -573,6 +573,8 @@ EXCLUDED = [  # what is refused, and the key, the value and what is accepted
     ({"model": "straight_through", "predictor": "compact"}, ["predictor: compact", "passes no gradient", "zero"]),
     ({"dynamics": "authors", "multiplier_init": 0.1, "quadratic": 3.0},
      ["quadratic: 3", "with dynamics authors", "give 50, or dynamics=signed"]),
+    ({"measure": "training", "measure_every": 5},
+     ["measure_every: 5", "measure training, which measures in every step", "give 1, or measure=expected"]),
     ({"model_choice": "authors", "tolerance": 0.5}, ["tolerance: 0.5", "with model_choice authors", "give 0.01, or"]),
     ({"encoder": "lstm", "pretrained": "x"}, ["pretrained: x", "with encoder lstm", "give minilm, or encoder=t"]),
     ({"train_vectors": True}, ["train_vectors: true", "with vectors glove.840B.300d", "give false, or vectors=random"]),
@@ -615,6 +617,10 @@ def test_what_nothing_uses_by_default_is_no_mistake():
     assert tasks.OwnTextSettings.checked(own).train_vectors, "the default, which files of vectors do not use"
     followed = {"dynamics": "authors", "multiplier_init": 0.1, "multiplier_rate": 0.1}
     assert tasks.OwnTextSettings.checked({"corpus": "synthetic"} | followed).quadratic is None
+    tuned = {"corpus": "synthetic", "encoder": "minilm", "measure": "training"}
+    assert tasks.OwnTextSettings.checked(tuned).measure_every == 4, "a default that follows from the encoder"
+    every = {"measure": "training", "measure_every": 1}
+    assert tasks.SSTSettings.checked(every).measure_every == 1, "what this measure does"
     assert (
         tasks.ReviewSettings.checked({"corpus": "beer", "aspect": "look", "dependent": True} | followed).quadratic == 1
     )

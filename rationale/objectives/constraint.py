@@ -69,6 +69,9 @@ class ConstraintSettings(Settings):
             self.dynamics == "authors" and self.gap_max is not None, "gap_max", "with dynamics authors", "null"
         )
         yield self.idle(self.dynamics == "authors", "quadratic", "with dynamics authors", "dynamics=signed")
+        rarely = self.measure == "training" and self.measure_every > 1 and self.is_changed("measure_every")
+        where = "with measure training, which measures in every step"
+        yield Refusal(rarely, "measure_every", where, "1, or measure=expected", meaningless=True)
         each, accepted = self.per_text and self.selection is None, "false, or a number for selection"
         yield Refusal(each, "per_text", "without a target", accepted, meaningless=True)
         wrong, accepted = self.per_text and self.dynamics == "authors", "false, or dynamics=signed"
