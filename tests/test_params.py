@@ -575,6 +575,12 @@ EXCLUDED = [  # what is refused, and the key, the value and what is accepted
      ["quadratic: 3", "with dynamics authors", "give 50, or dynamics=signed"]),
     ({"measure": "training", "measure_every": 5},
      ["measure_every: 5", "measure training, which measures in every step", "give 1, or measure=expected"]),
+    ({"dynamics": "authors", "multiplier_init": 0.1}, ["dynamics: authors", "without a target", "give signed, or"]),
+    ({"sparsity": 0.1, "multiplier_init": 1.0}, ["multiplier_init: 1", "without a target", "give 0, or a"]),
+    ({"multiplier_max": 5.0}, ["multiplier_max: 5", "without a target", "give null, or a number for selection"]),
+    ({"multiplier_min": 0.0}, ["multiplier_min: 0", "without a target", "give null, or a number for selection"]),
+    ({"smoothing": 0.5}, ["smoothing: 0.5", "without a target", "give 0.8, or a number for selection"]),
+    ({"constraint_from": 2}, ["constraint_from: 2", "without a target", "give 1, or a number for selection"]),
     ({"model_choice": "authors", "tolerance": 0.5}, ["tolerance: 0.5", "with model_choice authors", "give 0.01, or"]),
     ({"encoder": "lstm", "pretrained": "x"}, ["pretrained: x", "with encoder lstm", "give minilm, or encoder=t"]),
     ({"train_vectors": True}, ["train_vectors: true", "with vectors glove.840B.300d", "give false, or vectors=random"]),
@@ -591,6 +597,8 @@ IDLE = [  # the same of other tasks: the notebook, what is given, and the messag
     ("11_train_reviews", ["split_seed=2"], "split_seed: 2 is not accepted with corpus synthetic; give 1, or a file"),
     ("13_train_nli", ["second=reply"], "second: reply is not accepted with corpus nli_small; give second, or a file"),
     ("13_train_nli", ["rule=expected"], "rule: expected is not accepted with model softmax; give argmax, or a model"),
+    ("13_train_nli", ["model=hardkuma", "smoothing=0.5"],
+     "smoothing: 0.5 is not accepted without a target; give 0.9, or a number for selection"),
     ("13_train_nli", ["left=-0.2"], "left: -0.2 is not accepted with model softmax; give -0.1, or a model with"),
     ("14_train_probes", ["votes=bilinear", "hidden_size=96"],
      "hidden_size: 96 is not accepted with votes bilinear; give 32, or votes=mlp"),
@@ -621,9 +629,8 @@ def test_what_nothing_uses_by_default_is_no_mistake():
     assert tasks.OwnTextSettings.checked(tuned).measure_every == 4, "a default that follows from the encoder"
     every = {"measure": "training", "measure_every": 1}
     assert tasks.SSTSettings.checked(every).measure_every == 1, "what this measure does"
-    assert (
-        tasks.ReviewSettings.checked({"corpus": "beer", "aspect": "look", "dependent": True} | followed).quadratic == 1
-    )
+    reviews = {"corpus": "beer", "aspect": "look", "dependent": True, "selection": 0.1}
+    assert tasks.ReviewSettings.checked(reviews | followed).quadratic == 1
 
 
 def test_the_usual_value_is_the_default_of_the_task_and_the_unused_one_that_of_the_component():
@@ -666,6 +673,8 @@ TOGETHER = [
     {"model": "bernoulli", "rule": "top_k", "budget": 0.2},
     {"selection": 0.2, "rule": "top_k", "budget": 0.2, "measure": "expected"},
     {"selection": 0.2, "epochs": 5, "constraint_from": 5},
+    {"transitions": 0.1, "smoothing": 0.5, "multiplier_max": 2.0},
+    {"sparsity": 0.1, "measure": "selected", "multiplier_rate": 0.1, "quadratic": 2.0, "gap_max": 0.1},
     {"model": "attention", "rule": "top_k", "budget": 0.2, "pool": "attention"},
     {"model": "attention"},
     {"model": "full_text", "pool": "mean"},

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterator
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
@@ -14,7 +14,23 @@ ROUNDING = 0.01  # by which a measured rate may be outside [0, 1], in half preci
 
 
 class ConstraintSettings(Settings):
-    """The constraint on the rate of selection."""
+    """The constraint on the rate of selection.
+
+    Attributes
+    ----------
+    only_held : tuple of str
+        The settings that are refused where no rate has a target. The others are not: a file of a corpus, or of a study,
+        gives measure, multiplier_rate, quadratic or gap_max to all models, with a target and without one.
+    """
+
+    only_held: ClassVar[tuple[str, ...]] = (
+        "dynamics",
+        "multiplier_init",
+        "multiplier_max",
+        "multiplier_min",
+        "smoothing",
+        "constraint_from",
+    )
 
     selection: float | None = setting(None, "share of words to keep; null = no constraint", "(0, 1)")
     dynamics: Literal["signed", "authors"] = setting("signed", "how the multiplier moves")

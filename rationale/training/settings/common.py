@@ -8,6 +8,7 @@ from rationale.data.example import SplitSettings
 from rationale.data.own.settings import PairFileSettings, RationaleFileSettings, TextFileSettings
 from rationale.nn.gates import GATES
 from rationale.nn.rules import RULES
+from rationale.objectives.constraint import ConstraintSettings
 from rationale.settings import Refusal
 from rationale.training.loop import FitSettings
 
@@ -35,8 +36,11 @@ def refused_support(p: Any) -> Iterator[Refusal]:
 def refused_target(p: Any) -> Iterator[Refusal]:
     """What a target cannot be held with: a rule whose rate is fixed, and a constraint that begins after the last epoch.
 
-    `p` are the settings of a model that may have gates.
+    How a target is held is refused where there is none. `p` are the settings of a model that may have gates.
     """
+    without = p.selection is None and vars(p).get("transitions") is None
+    for name in ConstraintSettings.only_held:
+        yield p.idle(without, name, "without a target", "a number for selection")
     held = p.selection is not None and p.model in GATES
     where = "with measure selected and a target, because the share that it reads does not depend on the gates"
     accepted = "another rule, such as argmax, or measure=expected"
