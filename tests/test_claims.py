@@ -351,7 +351,7 @@ OWN_RUNS = {  # of each notebook that trains: settings of a few odd runs
         {"model": "fusedmax", "beam": 1, "longest": 2, "num_train": 2, "num_dev": 1, "num_test": 1},
     ],
     "16_failures": [
-        {"skew": "none", "closeness": 0.0, "model": "full_text", "selection": None},
+        {"skew": "none", "skew_steps": 1600, "closeness": 0.0, "model": "full_text", "selection": None},
         {"skew": "predictor", "shared_encoder": True, "correlation": 0.5},
         {"model": "bernoulli", "sparsity": 0.01, "dependent": True, "penalty": "sampled", "selection": None},
         {"aspect": "palate", "num_train": 4, "num_dev": 3, "num_test": 3, "guidance": 1.0, "guided": 0.5},

@@ -602,6 +602,8 @@ IDLE = [  # the same of other tasks: the notebook, what is given, and the messag
     ("13_train_nli", ["left=-0.2"], "left: -0.2 is not accepted with model softmax; give -0.1, or a model with"),
     ("14_train_probes", ["votes=bilinear", "hidden_size=96"],
      "hidden_size: 96 is not accepted with votes bilinear; give 32, or votes=mlp"),
+    ("16_failures", ["skew=none", "skew_steps=800"],
+     "skew_steps: 800 is not accepted with skew none; give 1600, or skew=selector"),
     ("17_train_own_texts", ["text=body", "label=stars"],
      "text: body is not accepted with corpus synthetic; give text, or a file or folder of your own as corpus"),
     ("17_train_own_texts", ["head=classes"], "head: classes is not accepted with corpus synthetic; give auto, or"),
@@ -627,6 +629,7 @@ def test_what_nothing_uses_by_default_is_no_mistake():
     assert tasks.OwnTextSettings.checked({"corpus": "synthetic"} | followed).quadratic is None
     tuned = {"corpus": "synthetic", "encoder": "minilm", "measure": "training"}
     assert tasks.OwnTextSettings.checked(tuned).measure_every == 4, "a default that follows from the encoder"
+    assert resolve(root() / "notebooks" / "16_failures.py", ["skew=none"])["skew_steps"] == 1600, "as its cell has it"
     every = {"measure": "training", "measure_every": 1}
     assert tasks.SSTSettings.checked(every).measure_every == 1, "what this measure does"
     reviews = {"corpus": "beer", "aspect": "look", "dependent": True, "selection": 0.1}

@@ -4,7 +4,7 @@ A rationale *degenerates* if the two players agree on words that explain nothing
 agreement again is measured from starts like these. Source: Yu et al. 2021 (A2R), Liu et al. 2022 (FR).
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, count, islice
 from typing import Literal
 
@@ -15,7 +15,7 @@ from rationale.data.batches import Batch, Batches
 from rationale.models.extractor import Extractor
 from rationale.nn.modes import evaluating
 from rationale.objectives import guidance
-from rationale.settings import Settings, setting
+from rationale.settings import Refusal, Settings, setting
 
 ENDS_OF_SENTENCES = (".", "!", "...")
 
@@ -25,6 +25,9 @@ class SkewSettings(Settings):
 
     skew: Literal["none", "selector", "predictor"] = setting("none", "the part that learns the wrong words first")
     skew_steps: int = setting(100, "batches from which it learns them", "[1, inf)")
+
+    def refused(self) -> Iterator[Refusal]:
+        yield self.idle(self.skew == "none", "skew_steps", "with skew none", "skew=selector")
 
 
 def first_word_guide(batch: Batch[Tensor]) -> Tensor:

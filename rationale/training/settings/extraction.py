@@ -228,7 +228,7 @@ class FirstSettings(
 class FailureSettings(
     FirstSettings,
     SkewSettings,
-    defaults={"measure": "expected", "tolerance": 0.05, "num_test": 1000},
+    defaults={"measure": "expected", "tolerance": 0.05, "num_test": 1000, "skew_steps": 1600},
 ):
     """An extractor that is made to fail: made-up reviews of two classes, correlated aspects, a skewed start."""
 
