@@ -104,6 +104,9 @@ class ExtractionSettings(
         yield Refusal(ahead, "look_ahead", where, accepted, meaningless=True)
         sampled = self.penalty == "sampled"
         yield Refusal(sampled and not scored, "penalty", model, "expected, or model=bernoulli", meaningless=True)
+        priced = self.sparsity or self.coherence or self.entropy
+        counted = priced or self.selection is not None or self.transitions is not None
+        yield self.idle(not counted, "penalty", "without a price or a target", "a positive sparsity")
         based = self.baseline != "none"
         yield Refusal(based and not scored, "baseline", model, "none, or model=bernoulli", meaningless=True)
         if scored and (self.selection is not None or self.transitions is not None):
