@@ -3,7 +3,7 @@
 import os
 import zipfile
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from io import BufferedIOBase
 from pathlib import Path
 from typing import IO
@@ -21,7 +21,7 @@ from rationale.data.vector_table import LARGEST, TableWriter, find_rows
 from rationale.data.word2vec_binary import is_binary, read_binary, refuse_models
 from rationale.digests import digest_of, digest_read, not_a_named_pipe
 from rationale.errors import BadInput, typed
-from rationale.settings import Settings, setting
+from rationale.settings import Refusal, Settings, setting
 
 TEXT_SUFFIXES = (".vec", ".txt")
 # If two files have the same name, the later suffix wins.
@@ -34,6 +34,10 @@ class VectorSettings(Settings):
 
     vectors: str = setting("glove.840B.300d", "word vectors: a file, or a name in the data folder, or random")
     embedding_size: int = setting(300, "numbers of a random word vector; a file has its own size", "[1, inf)")
+
+    def refused(self) -> Iterator[Refusal]:
+        where = f"with vectors {self.vectors}, which have a size of their own"
+        yield self.idle(self.vectors != "random", "embedding_size", where, "vectors=random")
 
 
 class ScaledVectorSettings(VectorSettings):
