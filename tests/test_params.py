@@ -587,6 +587,9 @@ EXCLUDED = [  # what is refused, and the key, the value and what is accepted
     ({"embedding_size": 50}, ["embedding_size: 50", "with vectors glove.840B.300d, which have", "or vectors=random"]),
     ({"train_vectors": True}, ["train_vectors: true", "with vectors glove.840B.300d", "give false, or vectors=random"]),
     ({"train_vectors": True, "vectors": "random", "encoder": "minilm"}, ["train_vectors: true", "with encoder minilm"]),
+    ({"hidden_size": 50, "encoder": "minilm"}, ["hidden_size: 50", "with encoder minilm", "give 150, or encoder=lstm"]),
+    ({"embedding_size": 50, "vectors": "random", "encoder": "minilm"}, ["embedding_size: 50", "reads no word vectors"]),
+    ({"vectors_scale": 0.5, "encoder": "minilm"}, ["vectors_scale: 0.5", "with encoder minilm, which reads no word v"]),
     ({"model": "bernoulli", "left": -0.2}, ["left: -0.2", "with model bernoulli", "give -0.1, or a model"]),
     ({"model": "full_text", "right": 1.2}, ["right: 1.2", "with model full_text", "give 1.1, or a model with stretch"]),
 ]  # fmt: skip
@@ -613,6 +616,8 @@ IDLE = [  # the same of other tasks: the notebook, what is given, and the messag
     ("17_train_own_texts", ["head=classes"], "head: classes is not accepted with corpus synthetic; give auto, or"),
     ("17_train_own_texts", ["rationale=marks"],
      "rationale: marks is not accepted with corpus synthetic; give an empty value, or a file or folder"),
+    ("17_train_own_texts", ["encoder=minilm", "hidden_size=32"],
+     "hidden_size: 32 is not accepted with encoder minilm; give 64, or encoder=lstm"),
 ]  # fmt: skip
 
 

@@ -69,7 +69,7 @@ class PretrainedEncoder(Encoder):
         In evaluation mode it computes in float32, so what a trained model answers does not depend on the machine.
     """
 
-    name, reads_pieces, can_export = CHECKPOINT, True, True
+    name, reads_pieces, has_hidden_size, can_export = CHECKPOINT, True, False, True
     keeps_weights = True  # `initialise` leaves them as they are
     checkpoint: ClassVar[str | None] = None  # None: that of the settings
 

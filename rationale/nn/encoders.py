@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Annotated, Any, ClassVar
 
 import torch
@@ -13,7 +13,7 @@ from rationale.errors import BadInput
 from rationale.nn import fast, fast_reading
 from rationale.nn.rcnn import RCNNCell, scan_both_ways
 from rationale.parts import Table, require_arguments, require_method
-from rationale.settings import OneOf, Settings, setting
+from rationale.settings import OneOf, Refusal, Settings, setting
 
 CHECKPOINT = "transformer"  # the encoder that reads a checkpoint: a folder, or one with a name on the hub
 ON_HUB = re.compile(r"\w[\w.-]*/[\w.-]+")  # owner/name
@@ -46,6 +46,10 @@ class EncoderSettings(Settings):
     hidden_size: int = setting(150, "units per direction", "[1, inf)")
     dropout: float = setting(0.5, "probability of dropping a unit in training", "[0, 1)")
 
+    def refused(self) -> Iterator[Refusal]:
+        of_checkpoint = not find_encoder(self.encoder).has_hidden_size
+        yield self.idle(of_checkpoint, "hidden_size", f"with encoder {self.encoder}", "encoder=lstm")
+
 
 class Encoder(nn.Module):
     """A network that reads embedded tokens in both directions.
@@ -59,6 +63,8 @@ class Encoder(nn.Module):
     reads_pieces : bool
         Whether its inputs are the word pieces of each word, long [B, T, P], and not word vectors [B, T, E]. Only
         subclasses of `PretrainedEncoder` set it, because the reader of pieces asks for their tokenizer and window.
+    has_hidden_size : bool
+        Whether its size is that of the setting `hidden_size`. A pretrained network has the size of its checkpoint.
     can_export : bool
         Whether `torch.export` can trace it: no loop over the words, and no shape that depends on a value.
     output_size : int
@@ -72,6 +78,7 @@ class Encoder(nn.Module):
 
     name: ClassVar[str]
     reads_pieces: ClassVar[bool] = False
+    has_hidden_size: ClassVar[bool] = True
     can_export: ClassVar[bool] = False
 
     def __init__(self, input_size: int, hidden_size: int):

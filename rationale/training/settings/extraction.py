@@ -59,11 +59,13 @@ class ExtractionSettings(
         yield Refusal(started and self.selection is None, "start", "without a target", accepted, meaningless=True)
 
     def _refused_vectors(self) -> Iterator[Refusal]:
-        """Only random vectors of whole words are trained."""
+        """Only random vectors of whole words are trained, and a pretrained encoder reads no vectors at all."""
         pieces, of_file = find_encoder(self.encoder).reads_pieces, self.vectors != "random"
         where = f"with encoder {self.encoder}" if pieces else f"with vectors {self.vectors}"
         idle = self.is_changed("train_vectors") and (pieces or of_file)
         yield Refusal(idle, "train_vectors", where, "false, or vectors=random with an LSTM", meaningless=True)
+        for name in ("embedding_size", "vectors_scale"):  # but `vectors`: files of a model name them for all encoders
+            yield self.idle(pieces, name, f"with encoder {self.encoder}, which reads no word vectors", "encoder=lstm")
 
     def _refused_encoder(self) -> Iterator[Refusal]:
         network = f"with encoder {self.encoder}"
