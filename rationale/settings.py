@@ -6,6 +6,7 @@ flat: one name in a parameter file, one attribute of `p`. pydantic validates the
 mathematics, rules between settings, and messages that name the setting, the value and what is accepted.
 """
 
+import contextlib
 import copy
 import difflib
 import functools
@@ -264,6 +265,18 @@ class Settings(BaseModel):
             else:  # each value has been checked, so a rule between them is violated
                 cause = str(first["ctx"]["error"])
             raise BadInput(f"{where}{cause}") from None
+
+    @classmethod
+    def recorded(cls, values: dict[str, Any], where: str = "") -> Self:
+        """The settings of a finished run, as `checked` returns them.
+
+        An older version may have accepted a setting that nothing used. It has the value that means "unused" then.
+        """
+        values = {name: cls.check(name, value, where) for name, value in values.items()}
+        with contextlib.suppress(ValidationError):  # `checked` says what is missing
+            while idle := next((rule for rule in cls.violations(values) if rule.meaningless), None):
+                values[idle.key] = cls.unused(idle.key)
+        return cls.checked(values, where)
 
     @classmethod
     def check(cls, name: str, value: Any, where: str = "") -> Any:

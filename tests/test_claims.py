@@ -343,7 +343,7 @@ OWN_RUNS = {  # of each notebook that trains: settings of a few odd runs
         {"hidden_size": 200, "num_train": 4, "num_dev": 4, "num_test": 4, "epochs": 1},
     ],
     "14_train_probes": [
-        {"hidden_size": 7, "epochs": 1, "model_epochs": 1, "methods": ["states", "erasure"]},
+        {"hidden_size": 7, "epochs": 1, "model_epochs": 1, "num_steps": 200, "methods": ["states", "erasure"]},
         {"num_train": 5, "num_dev": 2, "num_test": 2, "model_epochs": 1, "methods": ["masks", "masks_with_baseline"]},
     ],
     "15_train_seq2seq": [

@@ -602,13 +602,23 @@ IDLE = [  # the same of other tasks: the notebook, what is given, and the messag
     ("11_train_reviews", ["split_seed=2"], "split_seed: 2 is not accepted with corpus synthetic; give 1, or a file"),
     ("13_train_nli", ["second=reply"], "second: reply is not accepted with corpus nli_small; give second, or a file"),
     ("13_train_nli", ["rule=expected"], "rule: expected is not accepted with model softmax; give argmax, or a model"),
-    ("13_train_nli", ["model=hardkuma", "smoothing=0.5"],
+    ("13_train_nli", ["smoothing=0.5"],
      "smoothing: 0.5 is not accepted without a target; give 0.9, or a number for selection"),
     ("13_train_nli", ["left=-0.2"], "left: -0.2 is not accepted with model softmax; give -0.1, or a model with"),
     ("13_train_nli", ["embedding_size=100"],
      "embedding_size: 100 is not accepted with vectors glove.6B.50d, which have a size of their own; give 300, or"),
     ("14_train_probes", ["votes=bilinear", "hidden_size=96"],
      "hidden_size: 96 is not accepted with votes bilinear; give 32, or votes=mlp"),
+    ("14_train_probes", ["methods=[erasure]", "votes=bilinear"],
+     "votes: bilinear is not accepted with methods erasure; give mlp, or states or inputs in methods"),
+    ("14_train_probes", ["methods=[erasure]", "divergence=js"], "divergence: js is not accepted with methods erasure"),
+    ("14_train_probes", ["methods=[erasure]", "form=log"], "form: log is not accepted with methods erasure; give prob"),
+    ("14_train_probes", ["methods=[erasure]", "margin=0.5"], "margin: 0.5 is not accepted with methods erasure; give"),
+    ("14_train_probes", ["methods=[masks_by_released_score]", "multiplier_init=3"],
+     "multiplier_init: 3 is not accepted with methods masks_by_released_score; give 0.1, or states"),
+    ("14_train_probes", ["methods=[states]", "num_steps=9"], "num_steps: 9 is not accepted with methods states; give"),
+    ("14_train_probes", ["methods=[states, inputs]", "num_explained=9"],
+     "num_explained: 9 is not accepted with methods states, inputs; give 0, or integrated_gradients in methods"),
     ("16_failures", ["skew=none", "skew_steps=800"],
      "skew_steps: 800 is not accepted with skew none; give 1600, or skew=selector"),
     ("17_train_own_texts", ["text=body", "label=stars"],
@@ -663,11 +673,20 @@ def test_a_linear_machine_has_its_only_rule_by_default_and_asks_for_the_share_of
     assert told in refusal(path, "model=svm", "rule=sample")
 
 
-def test_a_finished_run_whose_probes_have_bilinear_votes_and_a_width_can_be_read():
+def test_a_finished_run_of_probes_with_settings_that_nothing_used_can_be_read():
     assert modernised({"votes": "bilinear", "hidden_size": 96, "seed": 2}) == {
         "votes": "bilinear", "hidden_size": 32, "seed": 2
     }  # fmt: skip
     assert modernised({"votes": "mlp", "hidden_size": 96})["hidden_size"] == 96
+
+    old = {"corpus": "toy", "methods": ["states"], "num_steps": 500, "num_explained": 64, "margin": 0.5}
+    with pytest.raises(BadInput, match="num_steps: 500"):
+        tasks.ProbingSettings.checked(old)
+    p = tasks.ProbingSettings.recorded(old)
+    assert (p.num_steps, p.num_explained, p.margin) == (200, 0, 0.5), "nothing used the first two"
+    for wrong, told in (({"methods": []}, "corpus: missing"), (old | {"size": 1}, "size: unknown")):
+        with pytest.raises(BadInput, match=told):
+            tasks.ProbingSettings.recorded(wrong)
 
 
 TOGETHER = [

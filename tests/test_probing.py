@@ -19,7 +19,7 @@ METHODS = ["states", "inputs", "erasure"]
 
 def small(**changes):
     values = {"num_train": 80, "num_dev": 20, "num_test": 12, "embedding_size": 6, "hidden_size": 4, "batch_size": 16}
-    values |= {"model_epochs": 2, "epochs": 2, "num_steps": 3, "methods": METHODS}
+    values |= {"model_epochs": 2, "epochs": 2, "methods": METHODS}
     return notebook_settings(notebook_path("14_train_probes"), **values | changes)
 
 
@@ -198,7 +198,7 @@ def test_the_multiplier_of_a_fitted_mask_starts_where_the_settings_say():
     kept = {}
     for start in (0.1, 200.0):
         torch.manual_seed(0)
-        p = small(multiplier_init=start, num_steps=150, margin=100.0)
+        p = small(multiplier_init=start, num_steps=150, margin=100.0, methods=["masks"])
         only = frozen._replace(predict=smooth, layers=frozen.layers[:1])
         values = training.attribute_batch("masks", p, only, batch)
         assert values.isfinite().all()

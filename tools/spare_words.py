@@ -83,7 +83,7 @@ def rows_of(run: Path) -> list[dict[str, Any]]:
     BadInput
         If it is a run of another notebook, or one without such masks or whose texts cannot be searched.
     """
-    p = ProbingSettings.checked(saved.read_parameters(run)) if notebook_of(run) == NOTEBOOK else None
+    p = ProbingSettings.recorded(saved.read_parameters(run)) if notebook_of(run) == NOTEBOOK else None
     methods = [name for name in ESTIMATORS if p and name in p.methods]
     if not (p and methods and p.searchable):
         accepted = f"a run of {NOTEBOOK} with searchable and with masks among its methods"

@@ -42,7 +42,7 @@ def load_probed(run: Path) -> ProbedRun:
     BadInput
         If the folder holds no such run, or its corpus is missing.
     """
-    p = ProbingSettings.checked(saved.read_parameters(run) | {"device": "auto"}, f"{run}: ")
+    p = ProbingSettings.recorded(saved.read_parameters(run) | {"device": "auto"}, f"{run}: ")
     task = build_probed_task(p)
     model = load_weights(task.model, run).to(choose_device(p.device)).requires_grad_(False).eval()
     frozen, probes = freeze(model), {}

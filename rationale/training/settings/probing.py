@@ -40,6 +40,30 @@ class ProbingSettings(
     batch_size: int = setting(128, "examples per training step", "[1, inf)")
 
     def refused(self) -> Iterator[Refusal]:
+        yield from self._refused_corpus()
+        yield from self._refused_idle()
+
+    def _refused_idle(self) -> Iterator[Refusal]:
+        """What only other methods use.
+
+        `hidden_size` and `multiplier_rate` are not asked for, as a file of fitted masks repeats those of the run whose
+        model it explains.
+        """
+        methods = [METHODS[name] for name in self.methods]
+        probed = any(method.is_probe for method in methods)
+        for used, names, other in (
+            (probed, ("votes", "divergence", "form"), "states or inputs"),
+            (any(method.needs_margin for method in methods), ("margin",), "states or masks"),
+            (probed or any(method.needs_multiplier for method in methods), ("multiplier_init",), "states or masks"),
+            (any(method.needs_steps for method in methods), ("num_steps",), "integrated_gradients"),
+            (not all(method.is_probe for method in methods), ("num_explained",), "integrated_gradients"),
+        ):
+            where = f"with methods {', '.join(self.methods)}"
+            for name in names:
+                yield self.idle(methods and not used, name, where, f"{other} in methods")
+
+    def _refused_corpus(self) -> Iterator[Refusal]:
+        """What a corpus and its model have no use for, or cannot do."""
         corpus = find_corpus(self.corpus)
         yield Refusal(not self.methods, "methods", "as nothing would be attributed", f"some of {', '.join(METHODS)}")
         words = not corpus.alphabet  # texts of symbols have a model of their own
