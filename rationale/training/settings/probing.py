@@ -76,6 +76,11 @@ class ProbingSettings(
             "false",
             meaningless=True,
         )
+        where = f"with corpus {self.corpus}, whose texts are symbols"
+        yield self.idle(not words, "pretrained", where, "a corpus of words, such as sst")
+        sized, where = not words or self.reader == "gru", f"with a {self.reader}, which has a size of its own"
+        yield self.idle(not sized, "embedding_size", where, "reader=gru")
+        yield self.idle(not self.model_epochs, "model_learning_rate", "with model_epochs 0", "a positive model_epochs")
         for name in self.methods:
             missing = METHODS[name].missing(
                 single_answer=not corpus.spans,
