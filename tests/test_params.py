@@ -550,6 +550,8 @@ EXCLUDED = [  # what is refused, and the key, the value and what is accepted
     ({"model": "full_text", "coherence": 0.1}, ["coherence: 0.1", "model full_text", "a model with gates"]),
     ({"model": "full_text", "samples": 2}, ["samples: 2", "model full_text", "a model with gates"]),
     ({"model": "full_text", "rule": "top_k", "budget": 0.1}, ["rule: top_k", "model full_text", "argmax"]),
+    ({"model": "full_text", "rule": "expected"}, ["rule: expected", "model full_text", "argmax, or a model"]),
+    ({"model": "attention", "rule": "sample"}, ["rule: sample", "model attention", "argmax, or a model with gates"]),
     ({"model": "full_text", "entropy": 0.1}, ["entropy: 0.1", "model full_text", "a model with gates"]),
     ({"model": "hardkuma", "baseline": "average"}, ["baseline: average", "model hardkuma", "give none"]),
     ({"model": "hard_concrete", "baseline": "self_critical"}, ["baseline: self_critical", "give none"]),
@@ -715,6 +717,8 @@ TOGETHER = [
     {"sparsity": 0.1, "measure": "selected", "multiplier_rate": 0.1, "quadratic": 2.0, "gap_max": 0.1},
     {"model": "attention", "rule": "top_k", "budget": 0.2, "pool": "attention"},
     {"model": "attention"},
+    {"model": "attention", "rule": "threshold", "threshold": 0.1},
+    {"model": "full_text", "pool": "attention", "rule": "threshold", "threshold": 0.1},
     {"model": "full_text", "pool": "mean"},
 ]
 

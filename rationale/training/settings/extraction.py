@@ -7,9 +7,10 @@ from rationale.data.batches import BatchSettings
 from rationale.data.corpora import MADE_UP, corpus_names, find_corpus
 from rationale.data.own.settings import IN_WORDS, RationaleFileSettings, absolute
 from rationale.data.vectors import ScaledVectorSettings
-from rationale.models.extractor import ExtractorSettings, extractor_models
+from rationale.models.extractor import WHOLE_TEXT, ExtractorSettings, extractor_models
 from rationale.nn.encoders import find_encoder
 from rationale.nn.gates import GATES
+from rationale.nn.pooling import POOLS
 from rationale.nn.rules import RULES
 from rationale.objectives.constraint import ConstraintSettings, TransitionSettings
 from rationale.objectives.loss import GuidanceSettings, PriceSettings
@@ -130,6 +131,9 @@ class ExtractionSettings(
     def _refused_rule(self) -> Iterator[Refusal]:
         rule, model = RULES[self.rule], f"with model {self.model}"
         yield Refusal(rule.has_budget and self.model == "full_text", "rule", model, "argmax", meaningless=True)
+        if self.model in WHOLE_TEXT:  # which may still choose words by their weights
+            weighs = (WHOLE_TEXT[self.model] or POOLS[self.pool]).weighs_words
+            yield self.idle(not (rule.reads_weights and weighs), "rule", model, "a model with gates")
         where = "with dependent gates, which are decided one after the other"
         yield Refusal(self.dependent and not rule.in_order, "rule", where, "another rule, such as argmax")
 
