@@ -585,6 +585,8 @@ EXCLUDED = [  # what is refused, and the key, the value and what is accepted
     ({"smoothing": 0.5}, ["smoothing: 0.5", "without a target", "give 0.8, or a number for selection"]),
     ({"constraint_from": 2}, ["constraint_from: 2", "without a target", "give 1, or a number for selection"]),
     ({"model_choice": "authors", "tolerance": 0.5}, ["tolerance: 0.5", "with model_choice authors", "give 0.01, or"]),
+    ({"model_choice": "authors", "patience": 2},
+     ["patience: 2", "which passes over the first 3 epochs in any case", "give 0, or a number from 3"]),
     ({"encoder": "lstm", "pretrained": "x"}, ["pretrained: x", "with encoder lstm", "give minilm, or encoder=t"]),
     ({"embedding_size": 50}, ["embedding_size: 50", "with vectors glove.840B.300d, which have", "or vectors=random"]),
     ({"train_vectors": True}, ["train_vectors: true", "with vectors glove.840B.300d", "give false, or vectors=random"]),
@@ -720,6 +722,7 @@ TOGETHER = [
     {"model": "attention", "rule": "threshold", "threshold": 0.1},
     {"model": "full_text", "pool": "attention", "rule": "threshold", "threshold": 0.1},
     {"model": "full_text", "pool": "mean"},
+    {"model_choice": "authors", "patience": 3},
 ]
 
 

@@ -31,6 +31,9 @@ class ModelSelectionSettings(Settings):
     def refused(self) -> Iterator[Refusal]:
         by_loss, other = self.model_choice == "authors", "model_choice=within_tolerance"
         yield self.idle(by_loss, "tolerance", "with model_choice authors", other)
+        where = f"with model_choice authors, which passes over the first {AUTHORS_PATIENCE} epochs in any case"
+        fewer = by_loss and self.patience < AUTHORS_PATIENCE
+        yield self.idle(fewer, "patience", where, f"a number from {AUTHORS_PATIENCE}")
 
 
 def adaptive_tolerance(target: float, texts: int) -> float:
