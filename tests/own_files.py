@@ -183,7 +183,8 @@ BAD_FILES: dict[str, tuple[Write, dict, list[str]]] = {
         ["the dev split has no text of the class 'neg'"]),
     "a class too small to be divided": (
         lambda d: write_table(d / "r.csv", changed(3, changed(5, label="so"), label="so")),
-        {}, ["the train split has no text of the class 'so' (2 texts of it in all"]),
+        {}, ["the train split has no text of the class 'so' (2 texts of it in all",
+             "label more texts of it, or remove its rows"]),
     "a folder without train": (lambda d: _three(d, dev=reviews(), test=reviews()), {},
                                ["no train file in this folder, which holds dev.csv, test.csv"]),
     "two dev files": (lambda d: _three(d, train=reviews(), dev=reviews(), validation=reviews()), {},

@@ -90,8 +90,9 @@ def require_classes(
                 of_class = [key for key, label in zip(keys, labels, strict=True) if label == k]
                 have = f"{len(of_class)} texts of it in all, {len(set(of_class))} of them different"
                 accepted = "at least one text of each class in each of train, dev and test"
+                advice = "; label more texts of it, or remove its rows" if len(set(of_class)) < len(SPLITS) else ""
                 raise BadInput(
-                    f"{place}: the {split} split has no text of the class {excerpt(name)} ({have}); {accepted}"
+                    f"{place}: the {split} split has no text of the class {excerpt(name)} ({have}); {accepted}{advice}"
                 )
 
 
