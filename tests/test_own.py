@@ -1058,6 +1058,24 @@ def test_what_is_wrong_with_a_file_is_named_before_a_kernel_is_used(notebook, it
     assert not started and not list(tmp_path.rglob("run*.ipynb"))
 
 
+def test_a_missing_file_with_a_relative_path_is_one_line_that_says_in_which_folder_the_path_begins(
+    tmp_path, monkeypatch
+):
+    """A corpus in a parameter file is searched for in the folder of the command, not beside the parameter file."""
+    monkeypatch.chdir(tmp_path)
+    for path in ("films.csv", "data/films.csv"):
+        with pytest.raises(BadInput) as caught:
+            require_texts(settings(tmp_path / path))  # as a run gives it
+        ending = f"{path}: no such file; a relative path begins in the current folder, {tmp_path}"
+        assert str(caught.value) == ending, f"{path}: the message does not name the folder: {caught.value}"
+    write_table(tmp_path / "film.csv", reviews())
+    with pytest.raises(BadInput, match=r"films.csv: no such file, did you mean film.csv\?; a relative path begins in"):
+        require_texts(settings("films.csv"))
+    with pytest.raises(BadInput) as caught:
+        require_texts(settings(tmp_path.parent / "nowhere" / "films.csv"))
+    assert str(caught.value).endswith("films.csv: no such file"), "a path that is printed whole needs no folder"
+
+
 def test_a_note_is_printed_for_what_was_noticed(tmp_path, capsys):
     read_extraction(settings(write_table(tmp_path / "r.csv", reviews())))
     out = capsys.readouterr().out

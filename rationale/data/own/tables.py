@@ -14,7 +14,7 @@ from rationale.data.files import MALFORMED, brief, open_unpacked, parse_json, re
 from rationale.data.hub import hub_or_cache
 from rationale.data.own.settings import HUB, SUFFIXES, kind_of
 from rationale.digests import recorded, revision_read
-from rationale.errors import BadInput, cut, excerpt, optional, shown
+from rationale.errors import BadInput, cut, excerpt, optional, printable, shown
 from rationale.settings import did_you_mean
 
 EXTRA = "texts"  # of this package; it installs pyarrow and datasets
@@ -123,6 +123,8 @@ def open_table(path: Path) -> Table:
             why = "is no file of data" if path.exists() else "is a link to what is not there"
             raise BadInput(f"{shown(path)}: {why}; accepted: a file, or a folder of files")
         hint = did_you_mean(path.name, others) or f"; beside it: {', '.join(others[:10])}" * bool(others)
+        if not Path(shown(path)).is_absolute():  # the parameter file that names it may be in another folder
+            hint += f"; a relative path begins in the current folder, {printable(str(Path.cwd()))}"
         raise BadInput(f"{shown(path)}: no such file{hint}")
     if kind != ".parquet":
         _refuse_other_format(path, kind)
