@@ -37,7 +37,7 @@ from tests.playground import require_installed
 from tests.smoke import smoke_items
 from tools import readme_tables, speed
 
-TINY = {"embedding_size": 5, "hidden_size": 4, "batch_size": 6}
+TINY = {"vectors": "random", "embedding_size": 5, "hidden_size": 4, "batch_size": 6}
 AUTHORS = {
     "dynamics": "authors", "measure": "training", "multiplier_init": 1e-4, "multiplier_rate": 0.01,
     "smoothing": 0.99, "dropout": 0.0,
