@@ -357,7 +357,11 @@ def interval_of(cls: type[Settings], name: str) -> str:
 
 def share_meant(cls: type[Settings], name: str, value: Any) -> str:
     """`, such as 0.2 for 20 %` if a field accepts numbers from 0 to 1 and the value is a percentage; otherwise ""."""
-    is_percentage = interval_of(cls, name)[1:-1] == "0, 1" and type(value) in (int, float) and 1 < value < 100
+    lowest = 1.0  # up to it, a number is a share
+    if isinstance(value, str) and value.endswith("%"):  # YAML reads 20% as a text
+        with contextlib.suppress(ValueError):
+            value, lowest = float(value.removesuffix("%")), 0.0
+    is_percentage = interval_of(cls, name)[1:-1] == "0, 1" and type(value) in (int, float) and lowest < value < 100
     return f", such as {value / 100:.10g} for {value:g} %" if is_percentage else ""
 
 

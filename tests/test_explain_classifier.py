@@ -152,7 +152,7 @@ def test_the_questions_for_needed_words_hardly_grow_with_long_texts():
 def test_of_two_words_that_are_each_enough_both_are_needed_and_of_two_that_are_needed_one():
     (found,) = rationale.explain_classifier(either, [TWICE], labels=["neg", "pos"], quiet=True, words="needed")
     assert kept(found) == ["good", "great"]
-    assert str(found) == "pos (0.90); without these words neg (0.90), and pos (0.10)"
+    assert str(found) == "pos (0.90); without these words neg (0.90), and pos (0.10): good | great"
     (found,) = rationale.explain_classifier(both, [TWICE], quiet=True, words="needed")
     assert kept(found) in (["good"], ["great"])
 
@@ -186,7 +186,9 @@ def test_an_explanation_says_what_the_classifier_answers_to_the_words_alone_and_
     assert kept(found) == ["great"] and [text[span.start : span.end] for span in found.rationale] == ["great"]
     assert (found.label, found.probability, found.alone) == ("neg" if whole[0] > 0.5 else "pos", max(whole), alone[1])
     assert found.rest == rest[1] and found.comprehensiveness == whole[1] - rest[1]
-    assert str(found) == f"pos ({whole[1]:.2f}); {alone[1]:.2f} from these words alone, {rest[1]:.2f} without them"
+    told = f"pos ({whole[1]:.2f}); {alone[1]:.2f} from these words alone, {rest[1]:.2f} without them"
+    assert str(found) == f"{told}: great", "a printed line has no highlighted words to point at"
+    assert told in found._repr_html_(), "a page has"
 
 
 def test_the_number_of_questions_is_about_twice_the_number_of_words_and_hardly_grows_with_long_texts():

@@ -491,10 +491,13 @@ def test_the_beginning_of_a_name_is_enough_to_be_told_the_name():
 
 
 def test_a_percentage_is_told_as_the_share_that_it_means():
-    for name, value, told in (("selection", 20, "0.2 for 20 %"), ("dropout", 7.5, "0.075 for 7.5 %")):
-        with pytest.raises(BadInput, match=f"{name}: {value} is not accepted, give .*, such as {told} "):
-            tasks.OwnTextSettings.check(name, value)
-    for name, value in (("selection", 100), ("selection", -20), ("selection", "20"), ("seed", 1.5)):
+    told_as = {20: "0.2 for 20 %", 7.5: "0.075 for 7.5 %", "20%": "0.2 for 20 %", "0.5 %": "0.005 for 0.5 %"}
+    for value, told in told_as.items():
+        for name in ("selection", "dropout"):
+            with pytest.raises(BadInput, match=rf"{name}: .*{value}.* is not accepted, give .*, such as {told} "):
+                tasks.OwnTextSettings.check(name, value)
+    no_share = [("selection", value) for value in (100, -20, "20", "200%", "a%")]
+    for name, value in [*no_share, ("seed", 1.5)]:
         with pytest.raises(BadInput, match=r"^(?!.*such as)"):
             tasks.OwnTextSettings.check(name, value)
 

@@ -75,6 +75,11 @@ class Explanation(Answer):
     words: str = "enough"
     margin: float = 0.0
 
+    def __str__(self) -> str:
+        """The answer in one line, and behind it the words: `pos (0.92); 0.97 from these words alone, ...: great`."""
+        words = " | ".join(span.text for span in self.rationale)
+        return f"{super().__str__()}{words and f': {words}'}"
+
     @property
     def rest(self) -> float | None:
         """The probability of `label` if the classifier reads only the other words."""

@@ -102,7 +102,7 @@ def _peak() -> int:
 
 def _step_seconds(batches: Batches, vectors: torch.Tensor) -> float:
     """Mean seconds of a training step of a tiny extractor."""
-    p = parameters(hidden_size=SETTINGS["units"], embedding_size=SETTINGS["vector size"])
+    p = parameters(hidden_size=SETTINGS["units"], vectors="random", embedding_size=SETTINGS["vector size"])
     model, objective = build_extractor(p, vectors, "classes", 5).train(), build_objective(p).train()
     optimizer, taken = training.build_optimizer(model, p), []
     for number, batch in enumerate(batches.epoch(2)):
