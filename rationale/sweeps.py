@@ -8,6 +8,7 @@ from pathlib import Path
 from rationale.errors import command, shown
 from rationale.progress import describe_progress
 from rationale.runs.pool import change_of_comparison, changes_since
+from rationale.runs.sweep_data import refuse_bad_data
 from rationale.runs.sweeping import execute, prepare_for, status
 from rationale.runs.sweeps import __doc__ as DESCRIPTION
 from rationale.runs.sweeps import read_sweep
@@ -21,7 +22,7 @@ def _parser() -> argparse.ArgumentParser:
         description=DESCRIPTION,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         epilog="exit code: 0 all runs have finished (without --run: the file is right)   1 a run failed   "
-        "2 a mistake in the file or the arguments   130 interrupted",
+        "2 a mistake in the file, the arguments or the data   130 interrupted",
     )
     known = ", ".join(sorted(path.stem for path in (root() / "params" / "sweeps").glob("*.yaml")))
     add = parser.add_argument
@@ -102,6 +103,8 @@ def main(argv: list[str] | None = None) -> int:
     for planned, now in states:
         text = describe_progress(now.progress) or f"({now.change})" * bool(now.change)
         print(f"{now.state:10}  {shown(planned.folder(outputs))}" + (f"  {text}" if text else ""))
+    sys.stdout.flush()
+    refuse_bad_data(sweep, outputs, changes, only_texts=True)
     return 0
 
 

@@ -18,7 +18,9 @@ from pathlib import Path
 import pytest
 import yaml
 from conftest import at_home
+from own_files import reviews, write_table
 
+from rationale.data import read as data_read
 from rationale.errors import BadInput, shown
 from rationale.files import lock_file
 from rationale.runs import by_snakemake, committed, notebook_path, root, sweeping, sweeps, warm
@@ -893,6 +895,96 @@ def finished_run(run: Planned, out: Path, **changes) -> Path:
     write_record(folder, run.notebook.stem, run.params | changes, run.code(), "1", made_of(run.notebook, run.items))
     (folder / "run.ipynb").write_text("{}")
     return folder
+
+
+class Begun(Exception):
+    """Raised where the runs of a sweep would start."""
+
+
+def begun_by(path: Path, out: Path, monkeypatch: pytest.MonkeyPatch, *options: str) -> bool:
+    """Whether `--run` of a sweep would start its runs; the message of a refusal is raised."""
+
+    def begin(*_):
+        raise Begun
+
+    monkeypatch.setattr(sweeping.Pool, "make", begin)
+    monkeypatch.setattr(sweeping, "with_snakemake", begin)
+    try:
+        sweeping.execute(read_sweep(path, out), str(path), out, 1, quiet=True, by_snakemake="--snakemake" in options)
+    except Begun:
+        return True
+    return False
+
+
+@pytest.fixture
+def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A sweep over texts of one's own, of which one file lacks a column; the folder of the files is the current one."""
+    monkeypatch.chdir(tmp_path)
+    write_table(tmp_path / "films.csv", reviews())
+    write_table(tmp_path / "bad.csv", [{"text": row["text"], "stars": 1} for row in reviews()])
+    for name in ("films", "bad", "gone"):
+        (tmp_path / f"{name}.yaml").write_text(f"corpus: {name}.csv\n")
+    (tmp_path / "s.yaml").write_text("notebook: 17_train_own_texts\nruns: [films.yaml, bad.yaml]\nseeds: [1, 2]\n")
+    return tmp_path / "s.yaml"
+
+
+@pytest.mark.parametrize("options", [(), ("--snakemake",)])
+def test_a_sweep_with_texts_that_cannot_be_used_stops_before_a_run_starts_and_names_the_run(own, monkeypatch, options):
+    out = own.parent / "out"
+    with pytest.raises(BadInput) as caught:
+        begun_by(own, out, monkeypatch, *options)
+    assert str(caught.value).startswith("bad-seed1: bad.csv: no column 'label'; its columns are text, stars")
+    own.write_text(own.read_text().replace("bad.yaml", "gone.yaml"))
+    with pytest.raises(BadInput, match=r"^gone-seed1: gone.csv: no such file; beside it: bad.csv, films.csv"):
+        begun_by(own, out, monkeypatch, *options)
+    own.write_text(own.read_text().replace(", gone.yaml", ""))
+    assert begun_by(own, out, monkeypatch, *options)
+
+
+def test_the_plan_of_a_sweep_ends_with_what_is_wrong_with_the_texts_of_a_run(own, capsys):
+    assert main([str(own), "--outputs", str(own.parent / "out")]) == 2
+    printed = capsys.readouterr()
+    assert printed.out.count("to do ") == 4, "the states of all runs are told as well"
+    assert printed.err.startswith("error: bad-seed1: bad.csv: no column 'label'") and printed.err.count("\n") == 1
+
+
+def test_texts_are_read_once_before_a_sweep_for_all_runs_that_read_them_and_never_for_finished_ones(own, monkeypatch):
+    out, checked = own.parent / "out", []
+    monkeypatch.setattr(data_read, "require_texts", lambda p: checked.append((Path(p.corpus).name, p.split_seed)))
+    text = "notebook: 17_train_own_texts\nruns: [films.yaml, films.yaml split_seed=2, bad.yaml]\nseeds: [1, 2, 3, 4]\n"
+    own.write_text(text + "grid: {selection: [0.1, 0.3]}\n")
+    assert begun_by(own, out, monkeypatch) and checked == [("films.csv", 1), ("films.csv", 2), ("bad.csv", 1)]
+    own.write_text("notebook: 17_train_own_texts\nruns: [films.yaml, bad.yaml]\n")
+    finished_run(read_sweep(own, out).runs["bad"], out)
+    checked.clear()
+    assert begun_by(own, out, monkeypatch) and checked == [("films.csv", 1)], "the other run has finished"
+    lock = read_sweep(own, out).runs["films"].work(out) / "runner.lock"
+    put(lock, "")
+    checked.clear()
+    with lock_file(lock, 0):
+        assert begun_by(own, out, monkeypatch) and not checked, "another process makes this run, and has checked it"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("12_train_sst\nruns: [vectors=random]\n", "vectorsrandom: {}/sst: no train.txt, dev.txt and test.txt of the"),
+        ("12_train_sst\nruns: [seed=1]\n", "seed1: vectors: 'glove.840B.300d' not found; accepted: random, a file, or"),
+        ("15_train_seq2seq\nruns: [corpus=multi30k]\n", "corpusmulti30k: multi30k: not in {}/multi30k/task1_raw; look"),
+        ("13_train_nli\nruns: [vectors=random]\n", "vectorsrandom: nli_small: not in {}/nli_small; looked for train.j"),
+        ("11_train_reviews\nruns: [seed=1]\n", ""),
+        ("14_train_probes\nruns: [seed=1]\n", ""),
+    ],
+)
+def test_a_sweep_whose_corpus_or_vectors_are_missing_stops_before_a_run_starts(text, message, tmp_path, monkeypatch):
+    monkeypatch.setenv("RATIONALE_DATA", str(tmp_path))
+    path = tmp_path / "s.yaml"
+    path.write_text(f"notebook: {text}")
+    if message:
+        with pytest.raises(BadInput, match="^" + re.escape(message.format(tmp_path))):
+            begun_by(path, tmp_path / "out", monkeypatch)
+    else:
+        assert begun_by(path, tmp_path / "out", monkeypatch), "nothing is missing"
 
 
 def two_files_of_one_name(play: Playground) -> tuple[Planned, Planned]:

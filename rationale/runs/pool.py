@@ -4,7 +4,7 @@ import contextlib
 import os
 import signal
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from multiprocessing.connection import wait
 from multiprocessing.process import BaseProcess
@@ -69,7 +69,7 @@ class Pool:
             The exit codes of the runs that failed or were interrupted, by name; those of killed ones are negative.
         """
         changes = changes_since(sweep, self.outputs) if changes is None else changes
-        todo = [run for run in sweep.runs.values() if run.name in changes or not _has_finished(run, self.outputs)]
+        todo = runs_to_do(sweep, self.outputs, changes)
         if todo:
             warm.prepare({run.notebook for run in todo})
         self._execute(todo, *["--replace"] * self.replace)
@@ -146,6 +146,11 @@ def changes_since(sweep: Sweep, outputs: Path) -> dict[str, str]:
     finished = [run for run in sweep.runs.values() if _has_finished(run, outputs)]
     changes = {run.name: change(run, outputs, codes[run.name], is_changed) for run in finished}
     return {name: text for name, text in changes.items() if text}
+
+
+def runs_to_do(sweep: Sweep, outputs: Path, changes: Mapping[str, str]) -> list[Planned]:
+    """The runs that are not finished, and those that would be made again because of their `changes`."""
+    return [run for run in sweep.runs.values() if run.name in changes or not _has_finished(run, outputs)]
 
 
 def change_of_comparison(sweep: Sweep, outputs: Path) -> str:

@@ -22,6 +22,7 @@ from rationale.runs import warm
 from rationale.runs.by_snakemake import with_snakemake
 from rationale.runs.folder import is_worked_on
 from rationale.runs.pool import Pool, changes_since, refuse_others
+from rationale.runs.sweep_data import refuse_bad_data
 from rationale.runs.sweeps import STARTED, Planned, Sweep, notebook_of
 from rationale.runs.workspace import changed_at, read_if_there
 
@@ -130,8 +131,8 @@ def execute(
     Raises
     ------
     BadInput
-        If another process executes this sweep, if it would replace runs without `replace`, or if Snakemake is asked for
-        and not installed.
+        If another process executes this sweep, if it would replace runs without `replace`, if the data of a run that is
+        to be made cannot be used, or if Snakemake is asked for and not installed.
     """
     runs = [*sweep.runs.values(), *([sweep.then] if sweep.then else [])]
     place = runs[0].folder(outputs).parent
@@ -150,6 +151,7 @@ def execute(
         if not replace:
             refuse_others(sweep, outputs)
         changes |= changes_since(sweep, outputs)
+        refuse_bad_data(sweep, outputs, changes)
         if not quiet:
             other = f", of Snakemake: {shown(messages)}" if by_snakemake else ""
             what = f"{len(sweep.runs)} runs{' and their comparison' if sweep.then else ''}"
