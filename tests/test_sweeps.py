@@ -14,6 +14,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import yaml
@@ -23,7 +24,7 @@ from own_files import reviews, write_table
 from rationale.data import read as data_read
 from rationale.errors import BadInput, shown
 from rationale.files import lock_file
-from rationale.runs import by_snakemake, committed, notebook_path, root, sweeping, sweeps, warm
+from rationale.runs import by_snakemake, committed, notebook_path, root, sweeping, sweeps, time_left, warm
 from rationale.runs.differences import defaults_of
 from rationale.runs.folder import WorkFolder, is_worked_on
 from rationale.runs.parameters import WITHOUT_EFFECT, modernised, resolve
@@ -517,6 +518,52 @@ def test_when_a_sweep_has_ended_nothing_is_left_to_do(play, monkeypatch, display
     looks = [[("to do", {}), ("to do", {})], [("failed", {}), ("to do", {})]]
     last = shown_looks(display, play, looks).splitlines()[-1]
     assert "1 failed, 1 not made; " in last and "to do" not in last and "left" not in last
+
+
+def told_left(
+    play: Playground, monkeypatch: pytest.MonkeyPatch, looks: list[tuple[int, list]], done: dict
+) -> list[str]:
+    """The time left that a display tells at each look, which is (seconds since its start, states of three runs).
+
+    `done` has the seconds that finished runs have recorded, by name.
+    """
+    out, now = play.folder / "out", [1000.0]
+    runs = list(read_sweep(play.sweep("notebook: train\nruns: [seed=1, seed=2, seed=3]\n"), out).runs.values())
+    for name, seconds in done.items():
+        put(out / "train" / name / "environment.txt", f"python: 3\n{seconds}")
+    monkeypatch.setattr(time_left, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    display, told = sweeping._Log(io.StringIO()), []
+    for seconds, states in looks:
+        now[0] = 1000.0 + seconds
+        told.append(display.summary(runs, [Status(*one) for one in states], out).partition(" so far")[2])
+    return told
+
+
+READING, TODO, FINISHED = ("running", {"phase": "reading films.csv: 120,000"}), ("to do", {}), ("finished", {})
+HALF = ("running", {"phase": "training", "epoch": 3, "epochs": 4, "batch": 0, "batches": 2, "seconds_left": 100.0})
+
+
+def test_the_time_left_of_a_sweep_is_not_told_and_does_not_grow_while_nothing_is_known(play, monkeypatch):
+    looks = [(61, [READING, TODO, TODO]), (121, [READING, TODO, TODO]), (181, [("starting", {}), TODO, TODO])]
+    assert told_left(play, monkeypatch, looks, {}) == ["", "", ""]
+
+
+def test_the_time_left_of_a_sweep_is_that_of_runs_that_were_finished_before_it_was_continued(play, monkeypatch):
+    looks = [(seconds, [FINISHED, READING, TODO]) for seconds in (0, 60, 90, 200)]
+    told = told_left(play, monkeypatch, looks, {"seed1": "seconds: 90.0\n"})
+    assert told == [f", about {text} left" for text in ("3:00", "2:00", "1:30", "1:30")], "it grew, or is not known"
+    looks = [(60, [FINISHED, READING, READING])]
+    assert told_left(play, monkeypatch, looks, {"seed1": "seconds: 90.0\n"}) == [", about 1:30 left"], "two at once"
+    assert told_left(play, monkeypatch, looks, {"seed1": "seconds: 5.0 (continued)\n"}) == [""], "a part of its time"
+    assert told_left(play, monkeypatch, looks, {"seed1": "seconds: damaged\n"}) == [""]
+
+
+def test_the_time_left_of_a_sweep_without_a_finished_run_is_that_which_the_running_ones_report(play, monkeypatch):
+    looks = [(100, [HALF, TODO, TODO]), (160, [HALF, HALF, TODO]), (300, [READING, TODO, TODO])]
+    told = told_left(play, monkeypatch, looks, {})
+    assert told[:2] == [", about 8:20 left", ", about 3:20 left"], "each run takes 200 s, and half of one is done"
+    assert told[2] == ", about 6:40 left", "after its training, the first run takes no longer than it has said"
+    assert told_left(play, monkeypatch, [(9, [FINISHED, FINISHED, FINISHED])], {}) == [""]
 
 
 def test_estimates_of_memory_exceed_what_was_measured_and_grow_with_the_sizes(tmp_path, monkeypatch):

@@ -24,6 +24,7 @@ from rationale.runs.folder import is_worked_on
 from rationale.runs.pool import Pool, changes_since, refuse_others
 from rationale.runs.sweep_data import refuse_bad_data
 from rationale.runs.sweeps import STARTED, Planned, Sweep, notebook_of
+from rationale.runs.time_left import TimeLeft
 from rationale.runs.workspace import changed_at, read_if_there
 
 SECONDS = 1.0  # between two looks at the runs
@@ -271,10 +272,9 @@ class _Log:
     def __init__(self, stream: TextIO):
         self.stream, self.began, self.reported = stream, time.monotonic(), time.monotonic()
         self.before: dict[str, str] = {}
-        self.first: Counter[str] = Counter()
+        self.time_left = TimeLeft()
 
     def show(self, runs: list[Planned], now: list[Status], outputs: Path) -> None:
-        self.first = self.first or Counter(one.state for one in now)
         is_time = time.monotonic() - self.reported >= LOG_SECONDS
         for run, one in zip(runs, now, strict=True):
             was = self.before.get(run.name, one.state)
@@ -282,18 +282,19 @@ class _Log:
             if is_news or (is_time and one.state == "running"):
                 self._print(line(run, one, outputs))
             self.before[run.name] = one.state
+        summary = self.summary(runs, now, outputs)  # at each look, to know since when a run is running
         if is_time:
             self.reported = time.monotonic()
-            self._print(self.summary(now))
+            self._print(summary)
 
     def end(self, runs: list[Planned], now: list[Status], outputs: Path) -> None:
         self.show(runs, now, outputs)
-        self._print(self.summary(now, ended=True))
+        self._print(self.summary(runs, now, outputs, ended=True))
 
     def _print(self, text: str) -> None:
         print(time.strftime("%H:%M:%S"), text, file=self.stream, flush=True)
 
-    def summary(self, now: list[Status], ended: bool = False) -> str:
+    def summary(self, runs: list[Planned], now: list[Status], outputs: Path, ended: bool = False) -> str:
         """`1 running, 3 finished, 20 to do; 2:31 so far, about 12:40 left`.
 
         When the sweep has ended, nothing is to do: what was not made will not be made, such as a comparison for which a
@@ -304,11 +305,11 @@ class _Log:
             counts["not made"] = counts.pop("to do", 0)
         order = ("running", "finished", "failed", "changed", "unfinished", "to do", "not made")
         text = ", ".join(f"{counts[state]} {state}" for state in order if counts[state])
-        spent = time.monotonic() - self.began
-        done = counts["finished"] + counts["failed"] - self.first["finished"] + sum(_share(one) for one in now)
-        left = len(now) - self.first["finished"] - done
-        estimate = f", about {as_clock(left * spent / done)} left" if done > 0 and left > 0 and not ended else ""
-        return f"{text}; {as_clock(spent)} so far{estimate}"
+        looked = zip(runs, now, strict=True)
+        own = [(run.folder(outputs), *one[:2]) for run, one in looked if run.notebook == runs[0].notebook]
+        left = self.time_left.look(own)  # without the comparison, which has another notebook
+        estimate = "" if left is None or ended else f", about {as_clock(left)} left"
+        return f"{text}; {as_clock(time.monotonic() - self.began)} so far{estimate}"
 
 
 class _Table(_Log):
@@ -320,7 +321,6 @@ class _Table(_Log):
         self.names: list[str] = []
 
     def show(self, runs: list[Planned], now: list[Status], outputs: Path, ended: bool = False) -> None:
-        self.first = self.first or Counter(one.state for one in now)
         self.names = self.names or short_names(runs)
         size = shutil.get_terminal_size()
         rows = list(zip(runs, now, self.names, strict=True))
@@ -329,7 +329,7 @@ class _Table(_Log):
             rows = sorted((row for row in rows if row[1].state in order), key=lambda row: order[row[1].state])
         shown_rows = rows[: max(size.lines - 3, 1)]
         lines = [line(run, one, outputs, name)[: size.columns - 1] for run, one, name in shown_rows]
-        lines.append(self.summary(now, ended)[: size.columns - 1])
+        lines.append(self.summary(runs, now, outputs, ended)[: size.columns - 1])
         up = f"\x1b[{self.height}F" if self.height else ""
         self.stream.write(f"{up}\x1b[J" + "\n".join(lines) + "\n")
         self.stream.flush()
@@ -341,14 +341,6 @@ class _Table(_Log):
 
 def _display(stream: TextIO, quiet: bool) -> _Quiet | _Log:
     return _Quiet() if quiet else _Table(stream) if stream.isatty() else _Log(stream)
-
-
-def _share(one: Status) -> float:
-    """How much of a run is done, in [0, 1], judged by its epochs."""
-    p = one.progress
-    if one.state != "running" or not p:
-        return 0.0
-    return (p["epoch"] - 1 + p["batch"] / max(p["batches"], 1)) / p["epochs"] if "epoch" in p else 1.0
 
 
 def _scores(folder: Path) -> str:
