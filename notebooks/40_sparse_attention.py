@@ -623,12 +623,13 @@ figures.show(fig)
 # for one. Autograd keeps them apart, so its gradient, which is the derivative on one side of the kink, is not 0. Such
 # scores are rare, unless they are rounded.
 #
-# If a map has put all weight on a wrong word, no gradient can correct it. If you choose a larger $\gamma$, the weights
-# are more even and fewer rows put all weight on one word. (For fusedmax, do not choose $\gamma$ too large. By (A9),
-# more rows are then dead.) With softmax a row settles only if the other weights are too small for floating-point
-# numbers. The translation models log the share of such rows (`train_settled`). `25_read_seq2seq` shows a model whose
-# attention got stuck, and we think that this is why. The cell below also prints a row in which one word occurs three
-# times. Only oscarmax makes one group of equal scores that are not neighbours, so it alone has no gradient there.
+# If a map has put all weight on a wrong word, no gradient reaches the scores of this row to correct it. For given
+# scores, a larger $\gamma$ makes the weights more even, and fewer rows put all weight on one word. (For fusedmax, do
+# not choose $\gamma$ too large. By (A9), more rows are then dead.) With softmax a row settles only if the other weights
+# are too small for floating-point numbers. In training the scores change as well. The translation models log the share
+# of such rows (`train_settled`), and `25_read_seq2seq` counts them in the first epoch. There many rows lose their
+# gradient and get it back later. The cell below also prints a row in which one word occurs three times. Only oscarmax
+# makes one group of equal scores that are not neighbours, so it alone has no gradient there.
 
 # %%
 flatness, wide = np.array([0.25, 0.5, 1.0, 2.0, 4.0, 8.0]), 2.0 * scores_of(400, 12)

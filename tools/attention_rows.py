@@ -94,11 +94,11 @@ def main(arguments: list[str] | None = None) -> int:
     seed = given.seed
     torch.set_num_threads(1)
     path, key = reference_folder() / ATTENTION_ROWS, ["language", "model", "gamma", "seed", "step"]
+    facts = dict(line.split(": ", 1) for line in describe_environment(NOTEBOOK, {}, "", "1").splitlines())
+    made = {fact: facts[fact] for fact in ("commit", "cpu", "torch")}  # the file itself is no local change
     for name, language, gamma in itertools.product(given.maps or MAPS, LANGUAGES, GAMMAS):
         items = [f"params/attention/{name}.yaml", f"language={language}", f"gamma={gamma}", f"seed={seed}"]
         p = GenerationSettings.checked(merge(notebook_path(NOTEBOOK), items)[0])
-        facts = dict(line.split(": ", 1) for line in describe_environment(NOTEBOOK, vars(p), "", "1").splitlines())
-        made = {fact: facts[fact] for fact in ("commit", "cpu", "torch")}
         of_model = {"language": language, "model": name, "gamma": gamma, "seed": seed}
         rows = [of_model | found | made for found in counted(p, read_generation(p))]
         print(of_model | {"no_gradient": [round(row["no_gradient"], 3) for row in rows]}, flush=True)
