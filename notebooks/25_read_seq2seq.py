@@ -216,10 +216,12 @@ if is_ours:
 # fusedmax are of this kind.) *Predict* before you look: with which `gamma` do more rows have no gradient after a
 # hundred steps?
 
-# %% tags=["figure"]
+# %%
 counted = pd.read_csv(committed.reference_folder() / committed.ATTENTION_ROWS)
 counted["map"] = counted["model"].map(figures.in_words)
 spoken = {"de": "German", "fr": "French"}
+
+# %% tags=["figure"]
 fig, axes = figures.new_figure(2, 2, size=(13, 8), sharex=True, sharey=True,
                                title="With gamma 1, most rows have no gradient after an epoch")
 for ax, ((language, gamma), part) in zip(axes.flat, counted.groupby(["language", "gamma"]), strict=True):
