@@ -11,7 +11,7 @@ import copy
 import difflib
 import functools
 import inspect
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from types import NoneType, SimpleNamespace, UnionType
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self, Union, get_args, get_origin
@@ -274,9 +274,24 @@ class Settings(BaseModel):
         """
         values = {name: cls.check(name, value, where) for name, value in values.items()}
         with contextlib.suppress(ValidationError):  # `checked` says what is missing
-            while idle := next((rule for rule in cls.violations(values) if rule.meaningless), None):
-                values[idle.key] = cls.unused(idle.key)
+            cls.set_back(values)
         return cls.checked(values, where)
+
+    @classmethod
+    def set_back(cls, values: dict[str, Any], kept: Collection[str] = ()) -> list[Refusal]:
+        """Give what has no effect the value that means "unused", except `kept`; return the rules that say so.
+
+        Parameters
+        ----------
+        values : dict
+            Settings by name, in their types; changed in place.
+        kept : names of settings
+        """
+        rules: dict[str, Refusal] = {}
+        while idle := [rule for rule in cls.violations(values) if rule.meaningless and rule.key not in {*kept, *rules}]:
+            rules[idle[0].key] = idle[0]
+            values[idle[0].key] = cls.unused(idle[0].key)
+        return list(rules.values())
 
     @classmethod
     def check(cls, name: str, value: Any, where: str = "") -> Any:

@@ -114,15 +114,10 @@ def _without_meaningless(
     cls: type[Settings], before: dict[str, Any], values: dict[str, Any], given: set[str]
 ) -> list[str]:
     """Reset what a change from `before` to `values` has left without effect, except `given`; one note per setting."""
-    notes = []
-    kept = given | {rule.key for rule in cls.violations(before)}
-    while idle := [rule for rule in cls.violations(values) if rule.meaningless and rule.key not in kept]:
-        rule = idle[0]
-        unused = cls.unused(rule.key)
-        notes.append(f"{rule.key} goes back from {show(values[rule.key])} to {show(unused)}: no effect {rule.why}")
-        values[rule.key] = unused
-        kept.add(rule.key)
-    return notes
+    old = dict(values)
+    rules = cls.set_back(values, given | {rule.key for rule in cls.violations(before)})
+    changes = [(rule.key, show(old[rule.key]), show(values[rule.key]), rule.why) for rule in rules]
+    return [f"{name} goes back from {was} to {unused}: no effect {why}" for name, was, unused, why in changes]
 
 
 RESPELT = {"selection": 1.0, "transitions": 0.0, "multiplier_max": 0.0}  # how null was written in older versions

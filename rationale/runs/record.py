@@ -51,9 +51,9 @@ def made_of_others(folder: Path, notebook: Path, items: Iterable[str]) -> str:
 
     What counts are the notebook, the parameter files, and overrides with a path: a name does not tell them apart.
     """
-    found = re.search(r"^made of: (\[.*\])$", read_if_there(folder / "environment.txt"), re.M)
+    found = _recorded(folder, "made of", r"\[.*\]")
     try:
-        there = [str(item) for item in json.loads(found[1])] if found else []
+        there = [str(item) for item in json.loads(found)] if found else []
     except ValueError:
         return ""
     here = json.loads(made_of(notebook, items).partition(": ")[2])
@@ -73,7 +73,18 @@ def recorded_params(folder: Path) -> dict[str, Any]:
 
 def recorded_code(folder: Path) -> str:
     """The fingerprint that a folder records; "" if it records none."""
-    match = re.search(r"^code: (\w+)$", read_if_there(folder / "environment.txt"), re.M)
+    return _recorded(folder, "code", r"\w+")
+
+
+def recorded_seconds(folder: Path) -> float | None:
+    """The seconds that a finished run has recorded; None if it was continued, so that they are a part of its time."""
+    seconds = _recorded(folder, "seconds", r"\d+(?:\.\d+)?")
+    return float(seconds) if seconds else None
+
+
+def _recorded(folder: Path, name: str, pattern: str) -> str:
+    """A fact of a folder's environment.txt; "" if there is none, or it is not as `pattern` has it."""
+    match = re.search(rf"^{name}: ({pattern})$", read_if_there(folder / "environment.txt"), re.M)
     return match[1] if match else ""
 
 

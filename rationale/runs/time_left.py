@@ -1,12 +1,11 @@
 """How long a sweep still takes, judged by its finished runs and by what the running ones report."""
 
-import re
 import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from rationale.runs.workspace import read_if_there
+from rationale.runs.record import recorded_seconds
 
 GOING, WAITING = ("running", "starting"), ("changed", "unfinished", "to do")  # states of runs
 
@@ -34,7 +33,7 @@ class TimeLeft:
         for folder, state, report in runs:
             waiting += state in WAITING
             if state == "finished" and folder not in self.taken:
-                self.taken[folder] = _recorded_seconds(folder)
+                self.taken[folder] = recorded_seconds(folder)
             if state in GOING:
                 still.append((report.get("seconds_left"), now - self.since.setdefault(folder, now)))
                 if "seconds_left" in report and (share := _share_done(report)) < 1:
@@ -52,9 +51,3 @@ def _share_done(report: Mapping[str, Any]) -> float:
     if "epoch" not in report:
         return 1.0
     return (report["epoch"] - 1 + report["batch"] / max(report["batches"], 1)) / max(report["epochs"], 1)
-
-
-def _recorded_seconds(folder: Path) -> float | None:
-    """The seconds that a finished run has recorded; None if it was continued, so that they are a part of its time."""
-    found = re.search(r"^seconds: (\d+(?:\.\d+)?)$", read_if_there(folder / "environment.txt"), re.M)
-    return float(found[1]) if found else None
