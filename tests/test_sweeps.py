@@ -1019,12 +1019,16 @@ def test_texts_are_read_once_before_a_sweep_for_all_runs_that_read_them_and_neve
         ("12_train_sst\nruns: [seed=1]\n", "seed1: vectors: 'glove.840B.300d' not found; accepted: random, a file, or"),
         ("15_train_seq2seq\nruns: [corpus=multi30k]\n", "corpusmulti30k: multi30k: not in {}/multi30k/task1_raw; look"),
         ("13_train_nli\nruns: [vectors=random]\n", "vectorsrandom: nli_small: not in {}/nli_small; looked for train.j"),
+        ("10_first_rationale\nruns: [seed=1, device=cuda]\n", "devicecuda: device: got 'cuda', but this machin"),
+        ("11_train_reviews\nruns: [encoder=/no/such]\n", "encodersuch: encoder: /no/such is no folder"),
+        ("14_train_probes\nruns: [corpus=sst searchable=14 pretrained=/a]\n", "corpussst-searchable14-pretraineda: pr"),
         ("11_train_reviews\nruns: [seed=1]\n", ""),
         ("14_train_probes\nruns: [seed=1]\n", ""),
     ],
 )
-def test_a_sweep_whose_corpus_or_vectors_are_missing_stops_before_a_run_starts(text, message, tmp_path, monkeypatch):
+def test_a_sweep_for_which_something_is_missing_stops_before_a_run_starts(text, message, tmp_path, monkeypatch):
     monkeypatch.setenv("RATIONALE_DATA", str(tmp_path))
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     path = tmp_path / "s.yaml"
     path.write_text(f"notebook: {text}")
     if message:

@@ -40,6 +40,7 @@ from rationale.training import (
 )
 from rationale.training.checkpoint import scheduled_epochs
 from rationale.training.evaluation import importance_quantile, score_when_shut
+from rationale.training.settings.extraction import ExtractionSettings
 from tests.forked import run_forked, started
 
 
@@ -816,6 +817,13 @@ def test_a_gpu_that_is_not_there_is_refused_before_any_training(monkeypatch, nam
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(BadInput, match=f"device: got '{name}', but this machine has no usable GPU; accepted are"):
         choose_device(name)
+
+
+def test_a_run_asks_for_its_gpu_before_it_reads_its_texts(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    p = ExtractionSettings.checked({"vectors": "random", "device": "cuda"})
+    with pytest.raises(BadInput, match="no usable GPU"):
+        training.require_words(p)
 
 
 def test_a_checkpoint_with_other_parameters_is_left_alone_and_the_run_begins_anew(tmp_path, capsys):

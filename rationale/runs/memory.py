@@ -26,12 +26,12 @@ def estimated_mb(params: Mapping[str, Any]) -> int:
     table = WORDS * _vector_size(params) * COPIES
     states = LENGTH * params.get("batch_size", 0) * params.get("hidden_size", 0) * STATES
     size += (table + states) * FLOAT_BYTES / 1e6
-    if _has_transformer(params):
+    if has_transformer(params):
         size += PRETRAINED_MB
     return round(size)
 
 
-def _has_transformer(params: Mapping[str, Any]) -> bool:
+def has_transformer(params: Mapping[str, Any]) -> bool:
     """Whether a run loads a pretrained transformer: as the encoder of an extractor, or to probe it on texts."""
     if "encoder" not in params:
         return bool(params.get("pretrained")) and _reads_words(params.get("corpus"))

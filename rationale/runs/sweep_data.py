@@ -2,10 +2,12 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from types import SimpleNamespace
 
 from rationale.errors import BadInput
 from rationale.runs.folder import is_worked_on
 from rationale.runs.kernel import check_texts
+from rationale.runs.memory import has_transformer
 from rationale.runs.origin import TASKS
 from rationale.runs.pool import runs_to_do
 from rationale.runs.sweeps import Planned, Sweep
@@ -21,8 +23,8 @@ def refuse_bad_data(sweep: Sweep, outputs: Path, changes: Mapping[str, str], onl
     sweep, outputs, changes
         As for `runs_to_do`.
     only_texts : bool
-        True: only texts of one's own are looked at, and not whether this machine has the corpora and the word vectors
-        that the runs name.
+        True: only texts of one's own are looked at, and not whether this machine has the corpora, the word vectors, the
+        pretrained encoders and the GPU that the runs name.
 
     Raises
     ------
@@ -35,7 +37,8 @@ def refuse_bad_data(sweep: Sweep, outputs: Path, changes: Mapping[str, str], onl
     columns = RationaleFileSettings.model_fields | PairFileSettings.model_fields
     _refuse(runs, lambda run: check_texts(run.params), "corpus", *columns)
     if not only_texts:
-        _refuse(runs, _check_vectors, "vectors", "encoder")
+        _refuse(runs, _check_device, "device")
+        _refuse(runs, _check_words, "vectors", "encoder", "pretrained", "bfloat16", "device", "corpus")
         _refuse(runs, _check_corpus, "corpus", "aspect", "language")
 
 
@@ -57,13 +60,25 @@ def _corpus_of(run: Planned) -> str | None:
     return run.params.get("corpus", TASKS.get(run.notebook.stem))  # of these tasks, only `sst` is a corpus
 
 
-def _check_vectors(run: Planned) -> None:
+def _check_device(run: Planned) -> None:
+    from rationale.training.loop import choose_device  # imports torch
+
+    choose_device(run.params.get("device", "auto"))
+
+
+def _check_words(run: Planned) -> None:
+    """Refuse word vectors that are not there, and a pretrained encoder that cannot be loaded."""
+    from rationale.data.corpora import find_corpus
     from rationale.data.vectors import require_vectors  # imports torch
-    from rationale.nn.encoders import find_encoder
+    from rationale.models.transformers import load_encoder
+    from rationale.training.extraction import require_words
 
     params = run.params
-    reads_pieces = "encoder" in params and find_encoder(params["encoder"]).reads_pieces
-    if "vectors" in params and _corpus_of(run) is not None and not reads_pieces:
+    if has_transformer(params) and "encoder" in params:
+        require_words(SimpleNamespace(**params))
+    elif has_transformer(params):
+        load_encoder(params["pretrained"], find_corpus(params["corpus"]).spans)
+    elif "vectors" in params and _corpus_of(run) is not None:
         require_vectors(params["vectors"])
 
 

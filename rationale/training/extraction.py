@@ -63,6 +63,7 @@ def require_words(p: "ExtractionSettings") -> None:
     BadInput
         If they are not.
     """
+    choose_device(p.device)
     encoder = find_encoder(p.encoder)
     if encoder.reads_pieces:
         require_precision(p)
