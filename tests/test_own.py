@@ -1,5 +1,6 @@
 """Texts of one's own: every kind of file, what is told from them, and the messages for bad ones."""
 
+import ast
 import lzma
 import os
 import random
@@ -869,6 +870,39 @@ def test_texts_that_often_stand_for_a_missing_one_are_counted(tmp_path):
     assert told in notes
     notes = read_own(settings(write_table(tmp_path / "s.csv", reviews()))).notes
     assert not any("or the like" in note for note in notes)
+
+
+@pytest.mark.parametrize(("odd", "told"), [("<br />", "hold tags of HTML"), ("None", "are 'None' or the like")])
+def test_what_is_odd_in_the_second_texts_of_pairs_is_counted_as_in_the_first_ones(tmp_path, odd, told):
+    rows = [row | {"second": f"other {i}"} for i, row in enumerate(reviews())]
+    rows = changed(3, changed(9, changed(9, rows, text=odd), second=odd), second=odd)
+    notes = read_own(settings(write_table(tmp_path / "r.csv", rows), second="second")).notes
+    assert any(note.startswith(f"3 texts {told}") for note in notes), "one first text, and two second ones"
+
+
+UTF_8 = ("café", "È", "naïve", "It’s", "“so”", "a…", "Straße", "20 °C", "£5", "good 😀", "Österreich", "Noël", "Íñigo",
+         "Å, Åse", "Привет", "Ωραίο", "你好")  # fmt: skip
+
+
+@pytest.mark.parametrize("text", UTF_8)
+def test_a_text_that_was_decoded_wrongly_is_told_and_its_right_form_is_not(tmp_path, text):
+    as_windows = "".join(bytes([byte]).decode("cp1252", "ignore") or chr(byte) for byte in text.encode())
+    notes = read_own(settings(write_table(tmp_path / "r.csv", changed(3, text=f"{as_windows} !")))).notes
+    (note,) = [note for note in notes if "decoding" in note]
+    shown = re.fullmatch(r"1 text holds characters of a wrong decoding, such as ('.+'), which are .*; export .*", note)
+    assert ast.literal_eval(shown[1]) in as_windows and ast.literal_eval(shown[1]) not in text
+    notes = read_own(settings(write_table(tmp_path / "s.csv", changed(3, text=f"{text} !")))).notes
+    assert not any("decoding" in note for note in notes), text
+
+
+def test_lost_characters_are_counted_and_capitals_with_accents_beside_marks_are_none(tmp_path):
+    rows = changed(3, changed(8, text="caf\ufffd"), text="na\ufffdve")
+    notes = read_own(settings(write_table(tmp_path / "r.csv", rows))).notes
+    assert any(note.startswith("2 texts hold characters of a wrong decoding, such as '\ufffd'") for note in notes)
+    marked = ("«CAFÉ»", "“IRMû", "MÃE, IRMÃ…", "Â, Ã", "DÉJÀ…", "für 5 €", "IRMÃ »", "«Â»", "Úžasný", "NESTLÉ®", "Ð, ð")
+    for plain in marked:
+        notes = read_own(settings(write_table(tmp_path / "s.csv", changed(3, text=plain)))).notes
+        assert not any("decoding" in note for note in notes), plain
 
 
 @pytest.mark.parametrize(("wrong", "count"), [({17: 1e6}, 1), ({5: 99.0}, 1), ({40: -999.0, 8: 9999.0, 9: -999.0}, 3)])

@@ -32,6 +32,13 @@ from rationale.progress import each
 NAMES = {"train": ("train",), "dev": ("dev", "validation", "valid", "val"), "test": ("test",)}  # of files of splits
 NAMES_OF_TAGS = "a|b|i|u|p|br|hr|em|h[1-6]|li|ol|ul|td|tr|img|div|pre|code|font|span|table|strong|blockquote"
 TAG = re.compile(rf"</?(?:{NAMES_OF_TAGS})(?: [^<>]*=[^<>]*)? ?/?>", re.IGNORECASE)  # of HTML: <br />, </p>
+# UTF-8 that was read with the code page of Windows: é is Ã©, ’ is â€™. Some of these pairs are in good text, too, as in
+# IRMÃ…, and count only with a letter behind them, or two in a row. U+FFFD stands for what was lost.
+_INNER = "[\x80-\xbf€‚ƒ„…†‡ˆ‰Š‹ŒŽ‘’“”•–—˜™š›œžŸ]"  # any byte of a character but the first
+DECODED_WRONGLY = re.compile(
+    rf"Ã(?![\xa0»’”…—–]){_INNER}|Ã[’”…–](?=[^\W\d_])|Â(?![«»])[\xa0-\xbf]|â€|ðŸ|\ufffd"
+    rf"|(?:[Â-ß]{_INNER}){{2}}|(?:[à-ï]{_INNER}{{2}}){{2}}"
+)
 # Letters of languages without spaces between words: Chinese and Japanese; Thai, Lao, Burmese and Khmer.
 _OF_CHINESE, _OF_THAI = "[\u3040-\u30ff\u3400-\u9fff]", "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]"
 UNSPACED, CLAUSE = re.compile(f"{_OF_CHINESE}|{_OF_THAI}"), re.compile(f"{_OF_CHINESE}{{6,}}|{_OF_THAI}{{16,}}")
@@ -114,7 +121,7 @@ class Part:
         self.split, self.place, self.where, self.seed = split, place, where, seed
         self.numbers, self.texts, self.cells, self.digests = array("q"), Texts(words), list[str](), bytearray()
         self.firsts = bytearray()  # digests of the first texts, of pairs
-        self.tags, self.stand_ins = Seen(), Seen()  # texts with tags of HTML, and texts such as NaN
+        self.tags, self.stand_ins, self.decoded_wrongly = Seen(), Seen(), Seen()  # texts, see `notice`
         self.skipped = array("q")  # numbers of the rows that are left out
 
     def add(
@@ -132,6 +139,15 @@ class Part:
         self.digests += digest_of_text(self.seed, tokens, second)
         if second is not None:
             self.firsts += digest_of_text(self.seed, tokens, None)
+
+    def notice(self, text: str) -> None:
+        """Count a text, as it stands in its file, if it holds HTML, is NaN or the like, or was decoded wrongly."""
+        if "<" in text and (found := TAG.search(text)):
+            self.tags.add(found[0])
+        if STAND_IN.fullmatch(text.strip()):
+            self.stand_ins.add(text.strip())
+        if not text.isascii() and (found := DECODED_WRONGLY.search(text)):
+            self.decoded_wrongly.add(found[0])
 
 
 def read_own(p: Any) -> OwnTexts:
@@ -206,7 +222,8 @@ def _read(p: Any, split: Split) -> OwnTexts:
     else:
         tables, notes = _tables(p)
         parts = [_read_table(*part, p, words, split) for part in tables]
-        notes += _notes_of_skipped(parts) + _note_of_missing(parts) + _note_of_tags(parts) + _note_of_clauses(words)
+        notes += _notes_of_skipped(parts) + _note_of_missing(parts) + _note_of_tags(parts)
+        notes += _note_of_decoding(parts) + _note_of_clauses(words)
     empty = next((part for part in parts if not part.cells), None)
     if empty is not None:
         if empty.skipped:
@@ -394,10 +411,9 @@ def _read_table(name: str, table: Table, p: Any, words: dict[str, int], split: S
             if len(bad) == MOST_BAD:
                 break
             continue
-        if isinstance(row["text"], str) and "<" in row["text"] and (found := TAG.search(row["text"])):
-            part.tags.add(found[0])
-        if isinstance(row["text"], str) and STAND_IN.fullmatch(row["text"].strip()):
-            part.stand_ins.add(row["text"].strip())
+        for text in (row["text"], row.get("second")):
+            if isinstance(text, str):
+                part.notice(text)
         if second is not None:
             tokens, second = (NULL, *tokens), (NULL, *second)
         part.add(number, tokens, label, marks, second)
@@ -598,6 +614,16 @@ def _note_of_tags(parts: list[Part]) -> list[str]:
     holds = "hold" if count > 1 else "holds"
     words = "which are words for the model; remove them from the file if a rationale should not hold them"
     return [f"{counted(count, 'text')} {holds} tags of HTML, such as {cut(tag, 40)}, {words}"]
+
+
+def _note_of_decoding(parts: list[Part]) -> list[str]:
+    """What is said of texts that were decoded with another encoding than theirs before they were written here."""
+    count, found = _seen(part.decoded_wrongly for part in parts)
+    if not count:
+        return []
+    holds = f"{counted(count, 'text')} {'hold' if count > 1 else 'holds'}"
+    parts_of_words = "which are parts of words for the model; export the texts again, as UTF-8"
+    return [f"{holds} characters of a wrong decoding, such as {excerpt(found)}, {parts_of_words}"]
 
 
 def _note_of_clauses(words: Collection[str]) -> list[str]:
