@@ -494,10 +494,11 @@ def _labelled(parts: list[Part], words: dict[str, int], p: Any) -> OwnTexts:
         number, row = part_of(i)
         return parts[number].where(parts[number].numbers[row])
 
-    head = "classes" if "second" in vars(p) else vars(p).get("head", "auto")
+    of_pairs = "second" in vars(p)
+    head = "classes" if of_pairs else vars(p).get("head", "auto")
     column = "classification" if is_eraser(Path(p.corpus)) else p.label
-    labels = read_labels([cell for part in parts for cell in part.cells], column, head, where)
-    unit = "pair" if "second" in vars(p) else "text"
+    labels = read_labels([cell for part in parts for cell in part.cells], column, head, where, of_pairs)
+    unit = "pair" if of_pairs else "text"
     notes = [f"{place}: {counted(starts[-1], unit)}; {labels.note}"]
     notes += [labels.far] * bool(labels.far)
     keys, firsts = _digests(part.digests for part in parts), _digests(part.firsts for part in parts)
