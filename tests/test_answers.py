@@ -153,6 +153,10 @@ def test_a_model_of_pairs_answers_to_pairs(tmp_path):
         model(table)
     half, other = model([("a warm film", ""), ("", "it is good")])
     assert half.label is other.label is None and str(half) == str(other) == "no words", "as the docstring says"
+    with pytest.raises(BadInput, match=r"text 1: \('a film a film .+'\.\.\., nan\) is no pair; accepted: "):
+        model([("a film " * 100, float("nan"))])  # as pandas reads a cell that is empty
+    lines = model.to_html(model([("a warm\n film", "it is\ngood")]))
+    assert "a warm\n film</div>" in lines and "white-space:pre-wrap" in lines, "lines of a pair stay lines"
     more = ({"a", "b"}, ("a", "b", "c"), np.array(["a"]), np.array([1, 2]), b"ab", "a ||| b ||| c")
     for wrong in ("a warm film", None, 5, ("a",), ("a", None), {"premise": "a", "hypothesis": "b"}, *more):
         with pytest.raises(BadInput, match=r"text 2: .+ is no pair; accepted: \(\"a premise\", \"a hypothesis\"\)"):

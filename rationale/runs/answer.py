@@ -176,7 +176,7 @@ class Answer:
             pieces.append(f'<mark style="{CHOSEN}"><b>{escaped(passage)}</b></mark>')
             last = end
         pieces.append(f'<span style="opacity:.65">{escaped(self.text[last:])}</span>')
-        shown = f'<div dir="auto" style="white-space:pre-wrap">{"".join(pieces)}</div>'
+        shown = f'<div dir="auto">{"".join(pieces)}</div>'
         if self.second:
             both = "".join(f'<div dir="auto">{escaped(text)}</div>' for text in (self.text, self.second))
             shown = f"{both}{self._aligned_html()}"
@@ -185,7 +185,7 @@ class Answer:
         told = f"<b>{answer}</b>{verdict and f', {verdict}'}{label}"
         if self.knows_no_word:
             told += "; no word of this text is known to the model, so this is its answer to an empty text"
-        style = "max-width:60em;margin-bottom:1em;overflow-wrap:anywhere"
+        style = "max-width:60em;margin-bottom:1em;overflow-wrap:anywhere;white-space:pre-wrap"
         above = " · ".join(f"{name}: {cell_as_text(cell)}" for name, cell in (kept or {}).items())
         above = above and f'<div style="opacity:.65">{escaped(above)}</div>'
         return f'<div class="{VERDICTS[self.is_right]}" style="{style}">{above}{told}{shown}</div>'

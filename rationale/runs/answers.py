@@ -267,7 +267,10 @@ def _empty(run: SavedRun, texts: Iterable[Any]) -> Iterator[Answer]:
         sides = _texts_of_pair(text)
         if sides is None:
             accepted = f'("a premise", "a hypothesis"), or "a premise {BETWEEN} a hypothesis"'
-            raise BadInput(f"text {number}: {excerpt(text)} is no pair; accepted: {accepted}")
+            told = excerpt(text)
+            if isinstance(text, tuple | list) and len(text) == 2:  # one of the two is no text, however long the other
+                told = f"({', '.join(excerpt(side, 40) for side in text)})"
+            raise BadInput(f"text {number}: {told} is no pair; accepted: {accepted}")
         yield Answer(sides[0], second=sides[1])
 
 
