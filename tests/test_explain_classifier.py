@@ -456,3 +456,23 @@ def test_a_model_of_scores_is_no_classifier_and_the_message_says_so():
     with pytest.raises(BadInput, match=r"classifier: scores of \['stars'\], no probabilities; .*head=classes") as error:
         rationale.explain_classifier(model, ["so good"], quiet=True)
     assert "\n" not in str(error.value)
+
+
+def test_a_model_of_pairs_is_refused_before_it_is_asked_and_a_function_of_one_side_is_explained():
+    class Pairs:
+        of_pairs = True
+
+        def __call__(self, pairs):
+            assert all(len(pair) == 2 for pair in pairs), "asked about texts that are no pairs"
+            rows = linear([second for _, second in pairs])
+            return Answers(
+                Answer(first, second=second, probabilities=dict(zip(("no", "yes"), row, strict=True)), tokens=("t",))
+                for (first, second), row in zip(pairs, rows, strict=True)
+            )
+
+    model = Pairs()
+    with pytest.raises(BadInput, match="^classifier: a model of pairs; accepted: .*, such as lambda texts: model"):
+        rationale.explain_classifier(model, ["the film ||| a great film"])
+    advised = lambda texts: model([("the film", text) for text in texts])  # noqa: E731
+    (one,) = rationale.explain_classifier(advised, ["a great film"], quiet=True)
+    assert one.label == "yes" and [span.text for span in one.rationale] == ["great"]

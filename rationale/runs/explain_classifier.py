@@ -172,6 +172,9 @@ def _refuse_settings(classifier: Any, labels: Any, margin: Any, mask: Any, batch
     if not callable(classifier):
         advice = ", such as its method predict_proba" if hasattr(classifier, "predict_proba") else ""
         raise BadInput(f"classifier: {excerpt(classifier)} cannot be called; accepted: a function of texts{advice}")
+    if getattr(classifier, "of_pairs", False):  # the mark between the texts would be left out like a word
+        advice = "lambda texts: model([(first, text) for text in texts])"
+        raise BadInput(f"classifier: a model of pairs; accepted: a function of single texts, such as {advice}")
     names = [] if labels is None or isinstance(labels, str | Mapping) else [str(label) for label in labels]
     if labels is not None and (len(set(names)) < max(2, len(names)) or "None" in names):
         raise BadInput(f"labels: {excerpt(labels)}; accepted: a list of two or more different names, one per class")
