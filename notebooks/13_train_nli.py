@@ -286,5 +286,7 @@ if corpus_read.own is not None:  # what the terminal shows in the place of all m
     told += f"; {of_test[p.model]['rate_selected']:.0%} of the cells are open" * (p.model != "recurrent")
     lines = [f"test accuracy: {told}", "rationales.html in this folder shows pairs of test"]
     for answer in answers[:3]:
-        lines += ["", str(answer), answer.text, answer.second]
+        aligned = [f"  {line}" for line in answer.aligned_words]
+        texts = [" ".join(text.split()) for text in (answer.text, answer.second)]
+        lines += ["", str(answer), *texts, *aligned[:12], *["  ..."] * (len(aligned) > 12)]
     (folder / "summary.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")

@@ -4,6 +4,7 @@
 has sliders in a kernel too, and `make test-all` each of them.
 """
 
+import html
 import json
 import re
 from pathlib import Path
@@ -122,6 +123,8 @@ def test_files_of_ones_own_are_learned_in_a_notebook(kind: str, outputs: Path, t
         assert page.count("Aligned words") == 8, "below each of them"
         assert summary.startswith("test accuracy: softmax ") and "TF-IDF + logistic regression" in summary
         assert not [path for path in (folder / "figures").iterdir() if path.is_dir()], "one file per picture"
+        told = re.findall(r"^  (?!\.\.\.)(.+: .+)$", summary, re.MULTILINE)
+        assert len(told) >= 3 and all(f"<div>{html.escape(line)}</div>" in page for line in told), "aligned words"
     model = load_run(folder)
     assert any(note.startswith("too few ") for note in model.notes), "what the notebook has noted is told again"
     (answer,) = model([("a warm film", "it is good")] if kind == "pairs" else ["film number 3"])
