@@ -3,11 +3,13 @@
 import math
 from types import SimpleNamespace
 
+import mpmath as mp
 import pytest
 import torch
 from torch.distributions import Distribution
 
 from rationale.distributions import Bernoulli, HardConcrete, HardKuma
+from rationale.distributions.numerics import softplus
 from rationale.metrics import num_within_budget
 from rationale.nn import GATES, RULES, HardConcreteGate, HardKumaGate, decide, sample, selects, top_k
 
@@ -270,6 +272,25 @@ def test_shapes_of_a_hardkuma_gate_are_positive_and_unbounded_above():
         gates = gate(torch.tensor([[-1e4], [0.0], [1e4]]))
     assert gates.a[0] >= gate.MIN and gates.b[0] >= gate.MIN
     assert gates.a[2] > 9e3, "no clamp at 100"
+
+
+def test_shapes_of_a_hardkuma_gate_keep_all_digits_of_float64():
+    """torch's softplus drops e^-x from x = 20 on, which is 2e-9."""
+    raw = torch.tensor([-40.0, 0.0, 19.9, 20.1, 25.0, 36.0, 39.9, 40.1, 800.0], dtype=torch.float64, requires_grad=True)
+    a = HardKumaGate(1).double().of(torch.stack([raw, raw], -1)).a
+    with mp.workdps(40):
+        expected = [float(mp.mpf(HardKumaGate.MIN) + mp.log1p(mp.exp(mp.mpf(x)))) for x in raw.tolist()]
+        slopes = [float(1 / (1 + mp.exp(-mp.mpf(x)))) for x in raw.tolist()]
+    assert a.tolist() == pytest.approx(expected, rel=3e-16, abs=0)
+    assert torch.autograd.grad(a.sum(), raw)[0].tolist() == pytest.approx(slopes, rel=3e-16, abs=0)
+
+
+def test_softplus_in_float32_is_that_of_torch_bit_for_bit():
+    raw = torch.linspace(-110, 110, 100_001, requires_grad=True)
+    ours, theirs = softplus(raw), torch.nn.functional.softplus(raw)
+    assert ours.equal(theirs)
+    assert torch.equal(*(torch.autograd.grad(y.sum(), raw)[0] for y in (ours, theirs)))
+    assert softplus(raw.bfloat16()).equal(torch.nn.functional.softplus(raw.bfloat16()))
 
 
 def test_of_the_gates_of_the_papers_only_bernoulli_needs_the_score_function():

@@ -196,6 +196,15 @@ def log_sigmoid(x: Tensor) -> Tensor:
     return _LogSigmoid.of(x)
 
 
+def softplus(x: Tensor) -> Tensor:
+    """ln(1 + e^x), exact in float64, too; in float32 it is torch's `softplus`, bit for bit.
+
+    Beyond a threshold of 20, torch returns x and drops e^-x, which is at most 2e-9 there. Beside x, this is less than
+    float32 can hold, but not less than float64 can, except from x = 37 on.
+    """
+    return torch.nn.functional.softplus(x, threshold=40.0 if x.dtype == torch.float64 else 20.0)
+
+
 class _LogShare(Elementwise):
     num_inputs = 2
 

@@ -18,6 +18,7 @@ from torch.nn import functional as F
 
 from rationale.data.batches import Batch
 from rationale.distributions.binary import Bernoulli
+from rationale.distributions.numerics import softplus
 from rationale.distributions.rectified import HardConcrete
 from rationale.errors import optional
 from rationale.explain.diffmask import LEFT, MULTIPLIERS, RIGHT, TEMPERATURE, require_above_0
@@ -178,13 +179,13 @@ def additive_noise(frozen: FrozenModel, batch: Batch, layer: int, num_steps: int
     mask = frozen.mask(batch)
 
     def loss(raw: Tensor) -> Tensor:
-        sigma = F.softplus(raw)
+        sigma = softplus(raw)
         noise = sigma.unsqueeze(-1) * torch.randn_like(states[layer])
         output = frozen.changed(batch, layer, lambda h: h + noise)
         return (output - logits).square().flatten(1).sum(1) - price * masked_mean(sigma.log(), mask)
 
     raw = _fitted(torch.full_like(mask, -5.0, dtype=logits.dtype), loss, num_steps, centered=False)
-    return mask / F.softplus(raw)
+    return mask / softplus(raw)
 
 
 def masks(

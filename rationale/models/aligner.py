@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from rationale.data.batches import Sides
+from rationale.distributions.numerics import softplus
 from rationale.distributions.protocol import GateDistribution
 from rationale.distributions.rectified import HardKuma
 from rationale.models.pair_words import Words, products
@@ -177,11 +178,11 @@ class HardKumaAttention(nn.Module):
         self.bias.copy_(inverse_softplus(widest_shapes(rate, self.left, self.right)))
         if scores is None:
             return
-        of_a, b = scores[0].double(), F.softplus(scores[1].double() + self.bias[1])
+        of_a, b = scores[0].double(), softplus(scores[1].double() + self.bias[1])
         low, high = -50 - of_a.max(), 50 - of_a.min()  # the rate grows with c_a, from nearly 0 to nearly 1
         for _ in range(60):
             middle = (low + high) / 2
-            gates = HardKuma(F.softplus(of_a + middle), b, self.left, self.right, validate_args=False)
+            gates = HardKuma(softplus(of_a + middle), b, self.left, self.right, validate_args=False)
             low, high = (low, middle) if gates.prob_nonzero.mean() > rate else (middle, high)
         self.bias[0] = middle
 
@@ -194,7 +195,7 @@ class HardKumaAttention(nn.Module):
         scores = self.scores(words)
         if self.bias is not None:
             scores = scores[0] + self.bias[0], scores[1] + self.bias[1]
-        a, b = (F.softplus(score).flatten(1) for score in scores)
+        a, b = (softplus(score).flatten(1) for score in scores)
         return HardKuma(a, b, self.left, self.right, validate_args=False)
 
     def forward(self, words: Words, cells: Tensor, draw: Draw) -> Alignment:

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from rationale.distributions.binary import Bernoulli, StraightThroughBernoulli
+from rationale.distributions.numerics import softplus
 from rationale.distributions.protocol import GateDistribution
 from rationale.distributions.rectified import HardConcrete, HardKuma
 from rationale.errors import BadInput
@@ -249,7 +250,7 @@ class HardKumaGate(Gate):
 
     def of(self, raw: Tensor) -> HardKuma:
         """From outputs [..., 2] of the layers to a HardKuma of batch shape [...]."""
-        a, b = (self.MIN + F.softplus(raw)).unbind(-1)
+        a, b = (self.MIN + softplus(raw)).unbind(-1)
         return HardKuma(a, b, self.left, self.right, validate_args=False)
 
     def raw_at(self, rate: float) -> Tensor:

@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 import torch
 from torch import Tensor
-from torch.nn.functional import softplus
 
+from rationale.distributions.numerics import softplus
 from rationale.nn import fusedmax, in_dead_zone
 
 NUM_TOKENS, NUM_NUMBERS, SEGMENT = 12, 8, 3
