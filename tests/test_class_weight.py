@@ -69,6 +69,13 @@ def test_weights_are_no_part_of_a_saved_model_and_scores_have_none():
         OwnTextSettings.checked({"corpus": "r.csv", "class_weight": "balanced", "head": "scores"})
 
 
+def test_the_weights_of_a_head_in_float64_have_its_dtype_and_all_its_digits():
+    head = Classes(4, 3).double()
+    extraction.balance(head, batches(LABELS))
+    assert head.class_weights.tolist() == pytest.approx([20 / (3 * count) for count in (14, 4, 2)], rel=1e-15)
+    assert head.loss(torch.zeros(3, 3, dtype=torch.float64), torch.tensor([0, 1, 2])).dtype == torch.float64
+
+
 def test_the_weights_have_the_dtype_of_the_head_after_a_conversion_and_are_not_in_its_tensors():
     head = balanced_head()
     before = head.class_weights

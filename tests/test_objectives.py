@@ -28,6 +28,7 @@ from rationale.objectives import (
     expected_selection,
     expected_transitions,
     log_mean,
+    log_means,
     openness_entropy,
     steps_of_task,
     steps_to_multiplier,
@@ -112,6 +113,16 @@ def test_log_mean_is_the_logarithm_of_the_mean_over_texts():
         logs = values.log().where(mask, junk)
         expected = expected_selection(values, mask).mean().log()
         torch.testing.assert_close(log_mean(logs, mask), expected, msg=f"{junk} in the padding")
+
+
+def test_log_means_keep_all_digits_of_float64():
+    """The logarithm of a whole number is rounded to float32 in torch."""
+    mask = torch.arange(7) < torch.tensor([[7], [3], [5]])
+    logs = -torch.arange(1.0, 22.0, dtype=torch.float64).view(3, 7) / 10
+    shares = [[math.exp(-(7 * row + t + 1) / 10) / n for t in range(n)] for row, n in enumerate((7, 3, 5))]
+    assert log_means(logs, mask).tolist() == pytest.approx([math.log(math.fsum(row)) for row in shares], abs=1e-14)
+    expected = math.log(math.fsum(itertools.chain.from_iterable(shares)) / 3)
+    assert log_mean(logs, mask).item() == pytest.approx(expected, abs=1e-14)
 
 
 @pytest.mark.parametrize(("a", "b"), itertools.product([1e-3, 1.0, 100.0], repeat=2))

@@ -296,6 +296,15 @@ def test_prices_rise_during_the_warm_up_and_are_full_in_evaluation():
     assert objective.eval()._price(output, batch.mask).equal(full)
 
 
+def test_prices_that_rise_keep_all_digits_of_float64():
+    model, objective = model_of(sparsity=1.0)
+    objective.warmup = 3
+    batch = batch_of()
+    output = model.double()(batch.tokens, batch.mask)
+    kept = torch.where(batch.mask, output.gates.prob_nonzero, 0.0).sum(1)
+    torch.testing.assert_close(objective._price(output, batch.mask), kept / 3, rtol=1e-15, atol=0)
+
+
 def test_entropy_is_rewarded_in_closed_form_and_settles_a_gate_at_its_worth():
     model, objective = model_of(sparsity=0.3, entropy=0.5)
     batch = batch_of()

@@ -240,6 +240,14 @@ def test_guidance_is_the_mean_cross_entropy_of_the_words_that_are_spoken_of():
     assert silent.item() == 0
 
 
+def test_guidance_keeps_all_digits_of_float64():
+    """torch divides by a whole number in float32."""
+    p = torch.tensor([[0.9, 0.2, 0.5], [0.6, 0.3, 0.1]], dtype=torch.float64)
+    guide = torch.tensor([[1, 0, -1], [-1, -1, 1]])
+    expected = -math.fsum(map(math.log, (0.9, 0.8, 0.1))) / 3
+    assert guidance(p.log(), (-p).log1p(), guide).item() == pytest.approx(expected, rel=1e-15)
+
+
 @pytest.mark.parametrize("share", ["0.07", "0.14", "0.55", "0.3", "0.005", "1e-12"])
 def test_the_share_of_texts_that_guide_is_rounded_up_as_a_decimal_number(share):
     batches = Batches([Example(("a",), 0, (True,))] * 100, Vocabulary(["a"]), 100, guided=float(share))

@@ -33,6 +33,7 @@ from rationale.objectives.penalties import (
     guidance_of_texts,
     log_mean,
     log_means,
+    numbers_like,
     openness_entropy,
 )
 from rationale.objectives.score_function import BASELINES, ScoreFunctionSettings, leave_one_out, score_function
@@ -322,7 +323,7 @@ class RationaleObjective(nn.Module):
             words, switches = self._expected_counts(output, mask)
         price = self.sparsity * words + self.coherence * switches
         if self.training and self.warmup:
-            price = price * ((self.steps + 1 - self.whole_texts) / self.warmup).clamp(max=1)
+            price = price * (numbers_like(price, self.steps + 1 - self.whole_texts) / self.warmup).clamp(max=1)
         if counts:
             for constraint, count in ((self.selection, words), (self.transitions, switches)):
                 if (acting := self._acting(constraint)) is not None:

@@ -141,14 +141,14 @@ def log_mean(log_values: Tensor, mask: Tensor) -> Tensor:
     tensor(-1000.)
     """
     _same_shape(log_values, mask)
-    shares = log_values - (mask.sum(1, keepdim=True) * len(mask)).log()
+    shares = log_values - numbers_like(log_values, mask.sum(1, keepdim=True) * len(mask)).log()
     return torch.where(mask, shares, -math.inf).logsumexp((0, 1))
 
 
 def log_means(log_values: Tensor, mask: Tensor) -> Tensor:
     """Logarithm of the mean over real tokens of each text, [B]; see `log_mean`."""
     _same_shape(log_values, mask)
-    return torch.where(mask, log_values, -math.inf).logsumexp(1) - mask.sum(1).log()
+    return torch.where(mask, log_values, -math.inf).logsumexp(1) - numbers_like(log_values, mask.sum(1)).log()
 
 
 def openness_entropy(log_prob_nonzero: Tensor, log_prob_zero: Tensor) -> Tensor:
@@ -206,7 +206,13 @@ def guidance(log_prob_nonzero: Tensor, log_prob_zero: Tensor, guide: Tensor) -> 
 def guidance_of_texts(log_prob_nonzero: Tensor, log_prob_zero: Tensor, guide: Tensor) -> Tensor:
     """What each text adds to `guidance`, with the same arguments: [B], whose mean is `guidance`."""
     missed = torch.where(guide == 1, -log_prob_nonzero, -log_prob_zero)
-    return torch.where(guide >= 0, missed, 0.0).sum(1) * (len(guide) / (guide >= 0).sum().clamp(min=1))
+    number = numbers_like(missed, (guide >= 0).sum().clamp(min=1))
+    return torch.where(guide >= 0, missed, 0.0).sum(1) * (len(guide) / number)
+
+
+def numbers_like(values: Tensor, counts: Tensor) -> Tensor:
+    """Whole numbers in the dtype of `values`, but at least in float32, in which torch computes with them otherwise."""
+    return counts.to(torch.promote_types(values.dtype, torch.float32))
 
 
 def _same_shape(values: Tensor, mask: Tensor) -> None:

@@ -22,6 +22,7 @@ from rationale.nn.heads import Head, HeadSettings
 from rationale.nn.rules import RULES
 from rationale.objectives.constraint import ConstraintSettings
 from rationale.objectives.loss import GuidanceSettings, PriceSettings, build_objective
+from rationale.objectives.penalties import numbers_like
 from rationale.progress import REST, report_phase
 from rationale.training.checkpoint import CHECKPOINT, scheduled_epochs
 from rationale.training.epochs import EpochRecorder
@@ -218,7 +219,8 @@ def balance(head: Head, train: Batches) -> None:
     if train.targets.is_floating_point():
         raise BadInput("class_weight: balanced, but the labels are scores; accepted: none, or head=classes")
     counts = train.targets.bincount(minlength=head.output.out_features).clamp(min=1)  # every class is in train
-    head.class_weights = len(train.targets) / (len(counts) * counts.to(torch.get_default_dtype()))
+    output = head.output.weight
+    head.class_weights = (len(train.targets) / (len(counts) * numbers_like(output, counts))).to(output.dtype)
 
 
 def loss_of_constant(batches: Batches, weights: torch.Tensor | None = None) -> float:
