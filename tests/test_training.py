@@ -937,6 +937,17 @@ def test_the_step_size_falls_as_named_and_never_below_its_least(schedule, expect
     assert [rates[epochs] for epochs in (0, 1, 2, 20, 80, 120)] == pytest.approx(expected)
 
 
+def test_the_step_size_is_halved_after_the_sixth_epoch_without_a_better_loss_and_after_eleven_more():
+    p = parameters(schedule="plateau", learning_rate=0.01, min_learning_rate=0.0)
+    optimizer = training.build_optimizer(torch.nn.Linear(1, 1), p)
+    scheduler, rates = training.build_scheduler(optimizer, p), []
+    for _ in range(20):  # the first epoch has the best loss
+        optimizer.step()
+        scheduler.step(1.0)
+        rates.append(optimizer.param_groups[0]["lr"] / p.learning_rate)
+    assert rates == pytest.approx([1.0] * 6 + [0.5] * 11 + [0.25] * 3)
+
+
 @pytest.mark.parametrize("schedule", ["plateau", "exponential"])
 def test_a_resumed_run_goes_on_with_its_step_size(schedule, tmp_path):
     changes = {"schedule": schedule, "min_learning_rate": 1e-6}

@@ -106,7 +106,8 @@ def build_optimizer(model: nn.Module, p: OptimiserSettings) -> torch.optim.Optim
 def build_scheduler(optimizer: torch.optim.Optimizer, p: OptimiserSettings) -> torch.optim.lr_scheduler.LRScheduler:
     """A scheduler that lowers the step size of each parameter group from epoch to epoch, never below min_learning_rate.
 
-    plateau      halved after 5 epochs without a better dev task loss, then constant for 5 (the paper, on SST)
+    plateau      halved after each 6th epoch in a row without a better dev task loss, not counting the 5 epochs that
+                 follow a halving (the paper, on SST)
     exponential  times 0.97 after each epoch (the paper, on beer)
     multistep    times 0.97 after epochs 25, 50 and 75, 9 % in all (the authors' code)
     """
