@@ -672,7 +672,7 @@ if settles:
 # Two more settings change when the constraint acts. With `multiplier_min: 0` the multiplier never becomes negative,
 # so the term that it weights never rewards a higher rate. (The quadratic term still does.) With `constraint_from: 2`
 # the constraint acts from the second epoch on, and until then only the task moves the gates. On sentence pairs we tried
-# each of the two once, and neither made the model more accurate (section 5 of `23_read_nli`).
+# each of the two once, and neither made the model more accurate by more than chance (section 5 of `23_read_nli`).
 #
 # In one case only a limit of the multiplier helps. The package adds 0.001 to the softplus, so $b$ cannot be smaller.
 # If the $b$ of a gate is at this bound, the gate is open with a probability above 99 %, whatever $a$ is, and $v$ has

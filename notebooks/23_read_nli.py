@@ -73,14 +73,14 @@ export.show_runs()
 # see those with the usual settings and the row *from softmax*.
 
 # %%
-from_softmax = "epochs=4, start=target, warm_start=8"
+from_softmax, layers_only = "epochs=4, start=target, warm_start=8", "epochs=4, warm_start=8"
 changes = {  # what the runs of section 5 are called there, by their settings
     "": "from scratch",
     "start=target": "gates at target",
     "normalised": "normalised",
     "multiplier_min=0.0": "multiplier not below 0",
     "constraint_from=2": "held from pass 2",
-    "epochs=4, warm_start=8": "softmax first",
+    layers_only: "softmax first",
     from_softmax: "softmax first, gates at target",
     "start=target, warm_start=8": "softmax first, gates at target, 12 passes",
 }
@@ -606,13 +606,13 @@ if is_ours:
     apart = [statistics.share_difference(softmax_alone, one, num_tested) for one in tried["accuracy"]]
     heads = in_words | {"accuracy_shut": "accuracy, all shut"}
     display(figures.show_table(tried.rename_axis("gates").reset_index().rename(columns=heads)))
-    seeds = results.query("target == 0.1 and network == '' and split == 'test' and metric == 'accuracy'")["value"]
-    low, high = statistics.run_interval(seeds.tolist())
-    print(f"Gates from scratch, {len(seeds)} seeds: one more run may have an accuracy of {low:.3f} to {high:.3f}.")
+    unchanged = results.query("target == 0.1 and network == '' and split == 'test'")
+    unchanged = unchanged.pivot(index="seed", columns="metric", values="value")
+    low, high = statistics.run_interval(unchanged["accuracy"].tolist())
+    print(f"Gates from scratch, {len(unchanged)} seeds: one more run may have an accuracy of {low:.3f} to {high:.3f}.")
     of_two = results.query("split == 'test' and metric == 'accuracy' and seed < 3")
     plain_softmax = of_two.query("model == 'softmax'").set_index("seed")["value"]
     gates_of_two = of_two[of_two["target"].eq(0.1)].pivot(index="seed", columns="network", values="value")
-    layers_only = "epochs=4, warm_start=8"
     two_seeds = gates_of_two[["", layers_only, from_softmax]].rsub(plain_softmax, axis=0)  # points behind softmax
     display(figures.show_table(two_seeds.rename(columns=changes).reset_index()))
 else:
@@ -641,7 +641,7 @@ if is_ours:
 # these points are gone. We see no difference between four and twelve passes (one seed). From scratch, gates that begin
 # with a tenth of the cells end where one more run from scratch may end.
 #
-# You also see that none of the other changes brings gates from scratch nearer to softmax.
+# You also see that none of the other changes brings gates from scratch nearer to softmax by more than chance.
 #
 # - If the weights are normalised, the model ends lower than one more run from scratch should.
 # - If the multiplier is never negative, the model ends as low. At test time one cell in two hundred is open. If we shut
@@ -649,7 +649,7 @@ if is_ours:
 #   you saw that the multiplier of gates from scratch is negative all the time. This is not the reason why they are
 #   behind. Without it, they would hardly open.
 # - If nothing holds the rate in the first pass, we find all gates shut at its end. The constraint opens them later, and
-#   the model ends where one more run from scratch may end.
+#   the model ends where we expect one more run from scratch.
 #
 # > Why do the layers help? We do not know. We had a guess: the layers behind gates from scratch learn to decide without
 # > the other sentence. Indeed, if we shut all cells of four runs from scratch, the models are still right on more than
@@ -675,7 +675,7 @@ if is_ours:
     still_behind = two_seeds.loc[2, layers_only]
     assert 0.03 < still_behind < 0.033 and abs(scores_too[1]) < 0.001, "three points behind with seed 2"
     assert 0.4 < scores_too[2] / still_behind < 0.55, "half of these points"
-    assert lost[~with_layers].min() > 0.035 and lost["from scratch"] < 0.04, "none comes nearer"
+    assert lost[~with_layers].min() > 0.035 and lost["from scratch"] < 0.04, "none comes much nearer"
     ended = tried["accuracy"]
     assert ended[["gates at target", "held from pass 2"]].between(low, high).all(), "where one more run may end"
     assert ended[["normalised", "multiplier not below 0"]].max() < low, "lower than one more run should"
@@ -685,11 +685,10 @@ if is_ours:
     held_later = results.loc[results["network"].eq("constraint_from=2"), "run"]
     first_pass = committed.read_history().query("run in @held_later and epoch == 1")
     assert first_pass["dev_rate_selected"].item() < 0.001, "all gates are shut at the end of the first pass"
-    shut = results.query("target == 0.1 and network == '' and split == 'test' and metric == 'accuracy_shut'")["value"]
-    assert len(shut) == 4 and shut.min() > 0.55, "right on more than half of the pairs, with four seeds"
+    four = unchanged.dropna(subset="accuracy_shut")
+    assert len(four) == 4 and four["accuracy_shut"].min() > 0.55, "right on more than half of the pairs"
     assert tried.loc[with_layers | (tried.index == "gates at target"), "accuracy_shut"].max() < 0.45, "fewer than half"
-    of_these = results.query("target == 0.1 and network == '' and split == 'test' and seed > 3")
-    assert ended["gates at target"] < of_these.query("metric == 'accuracy'")["value"].mean(), "no better than the four"
+    assert ended["gates at target"] < four["accuracy"].mean(), "no better than the four"
 
 # %% [markdown]
 # ## Summary
