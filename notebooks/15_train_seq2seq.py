@@ -104,6 +104,15 @@ figures.show_source(models.Seq2Seq.step)
 # (Q3), and the share of words whose attention is settled. You know from (A10) in `40_sparse_attention` that such an
 # attention has no gradient any more.
 #
+# Does it help to let the weights be more even at first, while the model learns where to look? You can let `gamma` move
+# during training. With `gamma_start` you give its first value $\gamma_0$, and with `gamma_moves` the share of the
+# epochs after which it has arrived at `gamma`. If these epochs have $K$ steps, the value at step $k$ is
+#
+# $$\gamma_k = \gamma\,(\gamma_0 / \gamma)^{1 - k/K} \quad\text{for } k < K, \qquad \gamma_k = \gamma
+# \quad\text{from } k = K \text{ on}. \tag{Q4}$$
+#
+# Only a model that was evaluated with the final `gamma` is kept.
+#
 # To write a text, we search with a beam. At each step we keep the `beam` most likely beginnings. We compare finished
 # texts by their log-probability per word. For translations we compare the result with the references by BLEU, which
 # counts common runs of one to four words. For summaries we use ROUGE. ROUGE-1 counts common words, and ROUGE-2 common

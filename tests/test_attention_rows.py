@@ -8,7 +8,7 @@ from torch import nn
 
 from rationale.data.example import Example
 from rationale.data.targets import END, Targets
-from rationale.training import train_seq2seq
+from rationale.training import generation, train_seq2seq
 from rationale.training.settings import GenerationSettings
 from tools import attention_rows
 
@@ -42,7 +42,7 @@ class Fixed(nn.Module):
 
 @pytest.mark.parametrize(("weights", "share"), [((0.0, 1.0, 0.0), 1.0), ((0.5, 0.5, 0.0), 0.0), ((0.9, 0.0, 0.1), 0.0)])
 def test_a_row_is_one_hot_if_one_word_has_all_the_weight(weights, share, monkeypatch):
-    monkeypatch.setattr(attention_rows, "build_seq2seq", lambda *_: Fixed(*weights))
+    monkeypatch.setattr(generation, "build_seq2seq", lambda *_: Fixed(*weights))
     monkeypatch.setattr(attention_rows, "build_optimizer", lambda *_: None)
     (row,) = attention_rows.counted(settings(), texts(), steps=[0])
     assert row == {"step": 0, "one_hot": share, "no_gradient": share}
@@ -58,8 +58,8 @@ def test_rows_of_equal_weights_get_no_gradient_where_the_map_makes_groups():
 def test_counting_rows_changes_nothing_in_the_training(tmp_path, monkeypatch):
     """After an epoch, the model has the weights of the run with these settings, although rows were counted often."""
     built = []
-    build = attention_rows.build_seq2seq
-    monkeypatch.setattr(attention_rows, "build_seq2seq", lambda *them: built.append(build(*them)) or built[0])
+    build = generation.build_seq2seq
+    monkeypatch.setattr(generation, "build_seq2seq", lambda *them: built.append(build(*them)) or built[0])
     p = settings(model="sparsemax", dropout=0.5)
     found = list(attention_rows.counted(p, texts(), range(6)))
     assert [row["step"] for row in found] == [0, 1, 2, 3, 4, 5], "five batches of eight"

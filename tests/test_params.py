@@ -254,6 +254,8 @@ TOGETHER_IN_NOTEBOOKS = [
     ),
     ("13_train_nli", ["model=hardkuma", "rule=top_k"], "rule: top_k is not accepted, give one of argmax"),
     ("15_train_seq2seq", ["hidden_size=33"], "hidden_size: 33 is not accepted .* give an even number"),
+    ("15_train_seq2seq", ["gamma_moves=0.5"], "gamma_moves: 0.5 is not accepted without gamma_start; give 0, or"),
+    ("15_train_seq2seq", ["gamma_start=4"], "gamma_moves: 0 is not accepted with gamma_start; give a number above 0"),
     ("15_train_seq2seq", ["corpus=aeslc", "language=fr"], "language: fr is not accepted with corpus aeslc; give de"),
     ("14_train_probes", ["methods=[attention]"], "methods: attention is not accepted with corpus toy, it needs"),
     ("14_train_probes", ["corpus=sst", "reader=gru", "methods=[attention]"], "it needs a transformer"),

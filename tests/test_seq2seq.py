@@ -10,8 +10,8 @@ from rationale.data import Batch, Example, PairBatches, Sides, Vocabulary
 from rationale.data.targets import Targets
 from rationale.models import beam_search, build_seq2seq
 from rationale.nn import MAPPINGS
-from rationale.objectives import WordLoss
-from rationale.training import train_seq2seq
+from rationale.objectives import MovingGamma, WordLoss
+from rationale.training import TrainingState, train_seq2seq
 from rationale.training.settings import GenerationSettings
 
 END = 2
@@ -161,6 +161,67 @@ def test_it_learns_to_reverse(name):
         [vocabulary.words[w] for w in said.words] == list(examples[i].tokens[::-1]) for i, said in enumerate(found)
     ]
     assert sum(right) >= 36, f"{sum(right)} of 40 reversed"
+
+
+def test_a_gamma_that_moves_is_that_of_each_training_step():
+    torch.manual_seed(0)
+    source, target, real = torch.randint(3, 9, (5, 4)), torch.randint(3, 6, (5, 6)), torch.ones(5, 6, dtype=torch.bool)
+    batch = Batch(Sides(source, torch.ones_like(source, dtype=torch.bool), target, real), real, torch.zeros(5), None)
+    moving = WordLoss(MovingGamma(4.0, 0.25, moves=4))
+    model = model_of(model="sparsemax", gamma=0.25).train()
+    for gamma in (4.0, 2.0, 1.0, 0.5, 0.25, 0.25):  # 0.25 (4 / 0.25)^(1 - k/4)
+        usual = WordLoss()(model_of(model="sparsemax", gamma=gamma).train(), batch).loss
+        moving.eval()(model, batch)  # an evaluation is not a training step
+        found = moving.train()(model, batch)
+        torch.testing.assert_close(found.loss, usual, atol=0, rtol=0)
+        assert found.parts["gamma"] == gamma
+    assert moving.half().steps.dtype == torch.int64, "a count stays one"
+
+
+COPIES = {"hidden_size": 4, "min_count": 1, "learning_rate": 0.01, "dropout": 0.1, "device": "cpu", "batch_size": 2}
+FALLS = {"model": "sparsemax", "gamma_start": 4.0, "gamma_moves": 0.5, **COPIES}
+
+
+def few_targets() -> Targets:
+    """Five texts to copy, and no metric, in each split."""
+    examples = [Example(tuple("ab" * k), 0, second=(*"ab" * k, "</s>")) for k in range(1, 6)]
+    references = {split: [[" ".join("ab" * k)] for k in range(1, 6)] for split in ("dev", "test")}
+    return Targets(dict.fromkeys(("train", "dev", "test"), examples), references)
+
+
+def test_only_a_model_with_the_final_gamma_is_kept_and_it_generates_with_it(tmp_path):
+    p = GenerationSettings(corpus="multi30k", epochs=4, **FALLS)
+    result = train_seq2seq(p, few_targets(), lambda *_: {}, tmp_path)
+    steps = [4.0 ** (1 - k / 6) for k in range(6)]  # 3 batches per epoch, of which the first two move
+    gammas = [row["train_gamma"] for row in result.history]
+    assert gammas == pytest.approx([sum(steps[:3]) / 3, sum(steps[3:]) / 3, 1, 1])
+    losses = [row["dev_task"] for row in result.history]
+    assert result.best["epoch"] == 2 + losses[1:].index(min(losses[1:])), "the first epoch ends with a gamma of 2"
+    assert result.model.mapping.gamma == 1
+    one = train_seq2seq(
+        GenerationSettings(corpus="multi30k", epochs=1, **FALLS), few_targets(), lambda *_: {}, tmp_path / "1"
+    )
+    assert one.best["epoch"] == 1 and one.model.mapping.gamma == 1
+
+
+@pytest.mark.parametrize("more", [4, 6])
+def test_a_run_that_is_interrupted_while_gamma_moves_ends_as_if_it_had_not_been(tmp_path, monkeypatch, more):
+    """Also if it is continued with more epochs: gamma then has the schedule that it began with."""
+    p, save = GenerationSettings(corpus="multi30k", epochs=4, **FALLS), TrainingState.save
+    whole = train_seq2seq(p, few_targets(), lambda *_: {}, tmp_path / "whole")
+
+    def interrupted(state, path):
+        save(state, path)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(TrainingState, "save", interrupted)
+        train_seq2seq(p, few_targets(), lambda *_: {}, tmp_path / "cut")
+    longer = p.model_copy(update={"epochs": more})
+    result = train_seq2seq(longer, few_targets(), lambda *_: {}, tmp_path / "cut")
+    for found, expected in zip(result.history, whole.history, strict=False):
+        assert {**found, "seconds": 0} == {**expected, "seconds": 0}
+    assert len(result.history) == more and result.history[-1]["train_gamma"] == 1
 
 
 @pytest.mark.parametrize("model_choice", ["within_tolerance", "authors"])

@@ -19,16 +19,17 @@ from typing import Any
 import torch
 from torch import nn
 
-from rationale.data.batches import Batch, PairBatches
+from rationale.data.batches import Batch
 from rationale.data.read import read_generation
-from rationale.data.targets import END, Targets, build_text_vocabularies
+from rationale.data.targets import Targets
 from rationale.errors import command, require_known
-from rationale.models.seq2seq import Seq2Seq, build_seq2seq
+from rationale.models.seq2seq import Seq2Seq
 from rationale.objectives.words import WordLoss
 from rationale.runs.committed import ATTENTION_ROWS, reference_folder
 from rationale.runs.environment import describe_environment
 from rationale.runs.parameters import merge
 from rationale.runs.workspace import notebook_path
+from rationale.training.generation import prepare_seq2seq
 from rationale.training.loop import build_optimizer
 from rationale.training.settings import GenerationSettings
 from tools import command_line
@@ -61,16 +62,11 @@ def shares_of_rows(model: Seq2Seq, batches: Sequence[Batch]) -> dict[str, float]
 
 def counted(p: GenerationSettings, targets: Targets, steps: Sequence[int] = STEPS) -> Iterator[dict[str, Any]]:
     """Train as `train_seq2seq` does, at most for one epoch, and count rows after each number of `steps`."""
-    torch.manual_seed(p.seed)
-    source, target = build_text_vocabularies(targets.splits["train"], p.min_count)
-    model = build_seq2seq(p, len(source), len(target), target.encode([END])[0])
-    train, dev = (
-        PairBatches(part, source, p.batch_size, p.seed, p.bucketed, torch.device("cpu"), second_vocabulary=target)
-        for part in (targets.splits["train"], targets.splits["dev"][:NUM_TEXTS])
-    )
-    read = list(dev.in_order())
+    some = targets._replace(splits={**targets.splits, "dev": targets.splits["dev"][:NUM_TEXTS]})
+    model, _, batches = prepare_seq2seq(p, some)
+    read = list(batches["dev"].in_order())
     optimizer, objective = build_optimizer(model, p), WordLoss()
-    for step, batch in enumerate(itertools.chain(train.epoch(1), [None])):
+    for step, batch in enumerate(itertools.chain(batches["train"].epoch(1), [None])):
         if step in steps:
             yield {"step": step, **shares_of_rows(model, read)}
         if batch is None or step == max(steps):

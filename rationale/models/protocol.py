@@ -118,3 +118,5 @@ class EncoderDecoder(Trainable, Protocol):
     def decode(self, source: Tensor, source_mask: Tensor, target: Tensor) -> tuple[Tensor, Tensor]: ...
 
     def has_zero_jacobian(self, weights: Tensor) -> Tensor: ...  # where the scores have gradient 0
+
+    def set_gamma(self, gamma: float) -> None: ...  # of the mapping of its attention

@@ -110,6 +110,10 @@ class Seq2Seq(nn.Module):
         """Where the scores have gradient 0, given the attention weights [..., S]; see `nn.has_zero_jacobian`."""
         return has_zero_jacobian(weights, self.mapping.name, getattr(self.mapping, "lam", 0.0))
 
+    def set_gamma(self, gamma: float) -> None:
+        """Set the strength of the regularisation of the attention, which is no part of the weights."""
+        self.mapping.gamma = gamma
+
     def decode(self, source: Tensor, source_mask: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
         """o_t [B, T, H] for each word of `target` [B, T], given the words before it, and the weights [B, T, S]."""
         encoded, state = self.read(source, source_mask)

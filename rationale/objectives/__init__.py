@@ -14,7 +14,7 @@ from rationale.objectives.penalties import (
     openness_entropy,
 )
 from rationale.objectives.score_function import BASELINES, leave_one_out, score_function
-from rationale.objectives.words import WordLoss
+from rationale.objectives.words import MovingGamma, WordLoss
 
 __all__ = [
     "BASELINES",
@@ -23,6 +23,7 @@ __all__ = [
     "PENALTIES",
     "Constraint",
     "LossOutput",
+    "MovingGamma",
     "RationaleObjective",
     "WordLoss",
     "build_objective",

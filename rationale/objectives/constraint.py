@@ -7,6 +7,7 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor, nn
 
+from rationale.objectives.schedule import moved
 from rationale.settings import Refusal, Settings, setting
 
 DYNAMICS = ("signed", "authors")
@@ -267,8 +268,7 @@ class Constraint(nn.Module):
 
     def at_step(self, taken: int) -> None:
         """Set the target, eq. (S18), after so many training steps."""
-        left = 1 - min(1.0, taken / self.moves) if self.moves else 0.0
-        self.target = self.final * (self.first / self.final) ** left
+        self.target = moved(self.first, self.final, taken, self.moves)
 
     def targets(self, sizes: Tensor, final: bool = False) -> Tensor:
         """The target of each text, float64 [B]: that of this training step, or the final one; see `per_text`.

@@ -52,6 +52,7 @@ class Mapping(nn.Module):
     """
 
     name: ClassVar[str]
+    gamma: float
     function: ClassVar[Callable[..., Tensor]]
     settings: ClassVar[dict[str, str]] = {}
     makes_equal: ClassVar[str] = "nothing"
