@@ -78,7 +78,7 @@ FREE = {  # columns without a spread: what was asked for, what was published, an
 
 def test_every_measured_number_in_the_tables_of_results_says_how_far_it_is_known():
     page = (root() / "RESULTS.md").read_text(encoding="utf-8")
-    names = "sst encoders controls faithfulness reviews failures own_texts nli texts probes".split()
+    names = "sst encoders controls faithfulness reviews failures own_means own_texts nli texts probes".split()
     names += "search search_steps masking own_search own_gpu long_texts fixed_words".split()
     for name in names:
         parts = page.split(f"<!-- results: {name} -->")[1].split("<!-- end -->")[0].strip().split("\n\n")

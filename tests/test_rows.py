@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 import yaml
 from scipy import stats
 from test_embedded import in_node, needs_node
@@ -18,7 +19,7 @@ from rationale.explorers.rows import LAYERS_FILE, RATES_FILE
 from rationale.runs import by_text, saved
 from rationale.runs.committed import reference_folder
 from rationale.runs.faithfulness import agreement_by_text, batches_of
-from rationale.statistics import mean_interval
+from rationale.statistics import mean_interval, paired_bootstrap
 from rationale.training.toy_gates import SENTENCE
 from tests.finished import finished_run
 from tools import own_rows, readme_tables, rows
@@ -188,6 +189,49 @@ def test_runs_on_a_corpus_as_texts_of_ones_own_are_rows_with_their_baseline_and_
     earlier = readme_tables.agreement_table(table.drop(columns="marked"))
     normal = stats.norm.interval(0.95, np.mean(values), stats.sem(values))
     assert f"({100 * normal[0]:.1f} to {100 * normal[1]:.1f})" in earlier, "rows without their number keep theirs"
+
+
+def row_of_right(name: str, seed: int, right: str, model: str = "hardkuma", target: float = 0.2) -> dict:
+    """A row of `read_own_texts` on made-up texts, from a string of 0 and 1."""
+    scores = torch.tensor([[float(bit) for bit in right]])
+    of = {"run": f"synthetic-{name}seed{seed}", "corpus": "synthetic", "encoder": "lstm", "model": model}
+    of |= {
+        "target": target,
+        "seed": seed,
+        "train": 9,
+        "dev": 4,
+        "test": len(right),
+        "tfidf_test": 0.5,
+        "test_rate": target,
+    }
+    return of | {"test_accuracy": scores.mean().item(), "right": by_text.write_scores("accuracy", scores[0])}
+
+
+def test_the_means_over_seeds_are_those_of_the_runs_with_todays_defaults(monkeypatch):
+    rows = [
+        row_of_right("modelbernoulli-", 1, "00110000", "bernoulli"),
+        row_of_right("modelbernoulli-", 2, "01110000", "bernoulli"),
+        row_of_right("", 1, "11111000"),
+        row_of_right("", 2, "01111100"),
+        row_of_right("samples1-", 3, "11111111"),  # not a default
+        row_of_right("modelfull_text-", 2, "01111110", "full_text", 1.0),
+        row_of_right("modelfull_text-", 1, "11111100", "full_text", 1.0),
+        row_of_right("selection0.1-", 1, "10000000", target=0.1),
+    ]
+    monkeypatch.setattr(readme_tables, "read_own_texts", lambda: pd.DataFrame(rows))
+    table, said = readme_tables.own_means_table(None).split("\n\n")
+    shown = [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines()[2:]]
+    assert [row[3] for row in shown] == ["full text", "HardKuma, 10 %", "HardKuma, 20 %", "Bernoulli, 20 %"]
+    assert [row[4] for row in shown] == ["75.0 ± 0.0", "12.5 (2.2 to 47.1)", "62.5 ± 0.0", "31.2 ± 8.8"]
+    assert [row[5].split()[0] for row in shown] == ["25.0", "-37.5", "12.5", "-18.8"]
+    assert [row[6].split(" ")[0] for row in shown] == ["", "-62.5", "-12.5", "-43.8"]
+    assert [row[-1] for row in shown] == ["2", "1", "2", "2"] and shown[1][7] == "10.0°"
+    mean = {name: torch.tensor([float(a) + float(b) for a, b in zip(*pair, strict=True)]) / 2 for name, pair in
+            {"hardkuma": ("11111000", "01111100"), "bernoulli": ("00110000", "01110000")}.items()}  # fmt: skip
+    beside = paired_bootstrap(mean["hardkuma"], mean["bernoulli"])
+    assert said.endswith(
+        f"on synthetic with lstm at 20 % {100 * beside.value:.1f} ({100 * beside.low:.1f} to {100 * beside.high:.1f})."
+    )
 
 
 def test_runs_on_files_of_ones_own_are_no_committed_rows(tmp_path):

@@ -6,6 +6,8 @@ from functools import partial
 from math import inf, isnan, nan
 
 import pandas as pd
+import torch
+from torch import Tensor
 
 from rationale.explain.diffmask import PROBE_TARGETS
 from rationale.figures import in_words
@@ -46,7 +48,7 @@ from rationale.statistics import (
     wilson_interval,
 )
 from tools.fixed_words import RULES
-from tools.measured import behind, cell, marks, share_with_interval, with_interval, with_legend
+from tools.measured import SPREAD, behind, cell, marks, share_with_interval, with_interval, with_legend
 from tools.speed import markdown, rewritten, speed_tables
 
 LARGEST_VECTORS = "imdb.w2v.300d"  # of the rows of SST with which other encoders are compared
@@ -493,10 +495,62 @@ def own_texts_table(_: pd.DataFrame) -> str:
     wanted = [run.params for name, run in planned.items() if name not in set(table["run"])]
     there = set(zip(table["corpus"], table["encoder"], strict=True))
     pairs = dict.fromkeys((p["corpus"], p["encoder"]) for p in wanted if (p["corpus"], p["encoder"]) not in there)
-    lines.append(f"Of the {len(planned)} runs of the sweep, {len(wanted)} have not been made.")
+    made = f"{len(wanted)} have not been made" if wanted else "all have been made"
+    lines.append(f"Of the {len(planned)} runs of the sweep, {made}.")
     if pairs:
         lines.append(f"There is no run yet of {' and of '.join(f'{corpus} with {name}' for corpus, name in pairs)}.")
     return f"{markdown(heads, rows)}\n\n{' '.join(lines)}\n\n{agreement_table(table)}"
+
+
+def mean_over_seeds(rows: pd.DataFrame) -> Tensor:
+    """From rows of `read_own_texts` on the same texts to the share of the seeds that are right, float64 [N]."""
+    right = [by_text.read_scores("accuracy", row.test, row.right).double() for row in rows.itertuples()]
+    return torch.stack(right).mean(0)
+
+
+def gates_in_words(usual: pd.DataFrame) -> list[str]:
+    """How HardKuma and Bernoulli gates compare where both have several seeds, in sentences."""
+    said = []
+    for (corpus, encoder, _, target), part in usual.groupby(["corpus", "encoder", "train", "target"]):
+        gates = [part[part["model"] == name].set_index("seed") for name in ("hardkuma", "bernoulli")]
+        seeds = gates[0].index.intersection(gates[1].index)
+        if len(seeds) < 2:
+            continue
+        found = paired_bootstrap(*(mean_over_seeds(one.loc[seeds]) for one in gates))
+        said.append(f"on {corpus} with {encoder} at {100 * target:.0f} % {with_interval(found, scale=100)}")
+    if not said:
+        return []
+    return [f"The accuracy of HardKuma less that of Bernoulli gates, where both have several seeds: {'; '.join(said)}."]
+
+
+def own_means_table(_: pd.DataFrame) -> str:
+    """Means over the seeds of the runs with today's defaults, in Markdown, one row per corpus, encoder and gates."""
+    table = read_own_texts()
+    usual = table[table["run"].map(variant_of) == ""]
+    heads = "corpus,texts,encoder,reads,test,beside TF-IDF,beside full text,selected,seeds".split(",")
+    usual = usual.assign(order=usual["model"].map(["full_text", "hardkuma", "bernoulli"].index))
+    rows = []
+    for key, part in usual.groupby(["corpus", "encoder", "train", "order", "target"]):
+        corpus, encoder, _, _, target = key
+        one, num, model = part.iloc[0], len(part), part["model"].iloc[0]
+        reads = f"{in_words(model)}, {100 * target:.0f} %" if model in GATES else "full text"
+        cells = [corpus, f"{one.train + one.dev + one.test:,}", encoder, reads]
+        means = {name: part[name].mean() for name in ("test_accuracy", "test_rate")}
+        spreads = {name: part[name].std() for name in means}
+        shown = {name: f"{100 * means[name]:.1f} ± {100 * spreads[name]:.1f}" for name in means}
+        if num == 1:
+            shown = {"test_accuracy": share_with_interval(one.test_accuracy, one.test)}
+            shown |= {"test_rate": f"{100 * one.test_rate:.1f}°"}
+        cells.append(shown["test_accuracy"])
+        cells.append(with_interval(share_difference(means["test_accuracy"], one.tfidf_test, one.test), scale=100))
+        of_full = (usual[["corpus", "encoder", "train", "model"]] == [corpus, encoder, one.train, "full_text"]).all(1)
+        full = usual[of_full & usual["seed"].isin(part["seed"])]
+        beside = None
+        if model in GATES and len(full) == num:
+            beside = paired_bootstrap(mean_over_seeds(part), mean_over_seeds(full))
+        cells += [with_interval(beside, scale=100), shown["test_rate"] if model in GATES else "", str(num)]
+        rows.append(cells)
+    return f"{markdown(heads, rows)}\n\n{' '.join([SPREAD, *gates_in_words(usual)])}"
 
 
 def agreement_table(table: pd.DataFrame) -> str:
@@ -622,6 +676,7 @@ TABLES |= {
     "claims": claims_table,
     "tuning": tuning_table,
     "sweeps": sweeps_table,
+    "own_means": own_means_table,
     "own_texts": own_texts_table,
     "own_search": own_search_table,
     "own_gpu": own_gpu_table,
