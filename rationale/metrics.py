@@ -272,7 +272,7 @@ def class_scores(predicted: Tensor, target: Tensor) -> dict[str, float]:
     _require_predictions("class_scores", predicted, target)
     classes = torch.cat([predicted, target]).unique()
     is_predicted, is_target = (labels.unsqueeze(1) == classes for labels in (predicted, target))  # [N, C]
-    f1 = 2 * (is_predicted & is_target).sum(0) / (is_predicted.sum(0) + is_target.sum(0))
+    f1 = 2 * (is_predicted & is_target).sum(0).double() / (is_predicted.sum(0) + is_target.sum(0))
     return {"accuracy": (predicted == target).double().mean().item(), "macro_f1": f1.mean().item()}
 
 

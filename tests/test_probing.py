@@ -42,7 +42,7 @@ def test_class_scores_are_those_of_scikit_learn():
     answers, targets = torch.tensor([0, 2, 2, 1, 0, 4]), torch.tensor([0, 2, 1, 1, 1, 3])
     found = metrics.class_scores(answers, targets)
     assert found["accuracy"] == pytest.approx(accuracy_score(targets, answers))
-    assert found["macro_f1"] == pytest.approx(f1_score(targets, answers, average="macro"))
+    assert found["macro_f1"] == pytest.approx(f1_score(targets, answers, average="macro"), rel=1e-14)
 
 
 def test_every_method_attributes_to_every_layer_and_position_of_every_text(run):
