@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import pandas as pd
 import pytest
 
+from rationale import statistics
 from rationale.data.corpora.sst import read_sst
 from rationale.data.read import read_alignment, read_extraction
 from rationale.runs import committed, compare, root
@@ -106,3 +107,57 @@ def test_the_committed_numbers_of_texts_are_those_of_the_corpora(corpus):
     splits = read.get(corpus, lambda p: read_extraction(p).splits)(p)
     assert {"dev", "test"} <= counted.keys()
     assert {split: len(splits[split]) for split in counted} == counted
+
+
+def of_results(start, end):
+    """What RESULTS.md says from one phrase to another, on one line."""
+    page = " ".join((root() / "RESULTS.md").read_text(encoding="utf-8").split())
+    assert page.count(start) == 1, start
+    return page.split(start)[1].split(end)[0]
+
+
+def test_runs_on_a_gpu_are_compared_with_the_same_runs_on_a_cpu_and_with_the_same_seed():
+    said = of_results("we trained them on a GPU", "<!-- results: own_gpu -->")
+    keys = ["corpus", "model", "target", "seed"]
+    gpu = pd.read_csv(committed.reference_folder() / readme_tables.OWN_GPU).set_index(keys)
+    cpu = readme_tables.read_own_texts()
+    cpu = cpu[cpu["encoder"].eq("minilm") & cpu["run"].map(readme_tables.variant_of).eq("")].set_index(keys)
+    apart = (gpu["test_accuracy"] - cpu["test_accuracy"]).dropna()
+    names = {"synthetic": "the made-up reviews", "sst": "SST"}
+    both = " and ".join(names[corpus] for corpus in ("synthetic", "sst") if corpus in apart.index.unique("corpus"))
+    assert f"({both})" in said and len(apart) == 9 and apart.abs().max() < 0.02, "less than two points apart"
+    whole = gpu.xs("full_text", level="model").droplevel("target")["test_accuracy"]
+    assert ("movies", 2) in whole.index and ("imdb", 2) not in whole.index, "there is no full text of IMDb with seed 2"
+    assert "that of the full text with the first seed" in said
+    gates = gpu.loc["sst"].unstack("model")
+    for split, least, most in (("test", 0.03, 0.035), ("dev", 0.045, 0.055)):
+        lead = gates[f"{split}_accuracy"].loc[[0.1, 0.4]].diff(axis=1)["hardkuma"]
+        assert least < lead.abs().max() < most, "three points on test, five on dev"
+    assert "on dev, HardKuma is five points ahead" in said
+
+
+def test_a_lead_of_two_seeds_says_that_its_interval_is_over_the_texts():
+    usual = readme_tables.read_own_texts()
+    (said,) = readme_tables.gates_in_words(usual[usual["run"].map(readme_tables.variant_of) == ""])
+    assert "does not contain what other seeds would change" in said
+    assert said in (root() / "RESULTS.md").read_text(encoding="utf-8")
+
+
+def test_what_a_second_predictor_gains_on_sst_has_its_intervals():
+    said = of_results("Which part of it helps?", "On hotels and on IMDb,")
+    table = readme_tables.read_own_texts().set_index("run")
+    names = {"none": "closeness0-", "states": "second_readsstates-", "words": ""}
+    runs = {name: [f"sst-minilm_larger_steps-{part}seed{seed}" for seed in (1, 2)] for name, part in names.items()}
+    right = {name: readme_tables.mean_over_seeds(table.loc[part].reset_index()) for name, part in runs.items()}
+    for name, contains_0 in (("words", False), ("states", True)):
+        gain = statistics.paired_bootstrap(right[name], right["none"])
+        assert (gain.low < 0 < gain.high) == contains_0
+        assert f"{100 * gain.value:.1f} points ({100 * gain.low:.1f} to {100 * gain.high:.1f}" in said, name
+
+
+def test_the_number_of_models_behind_each_start_of_the_multiplier_is_told():
+    said = of_results("The second table shows the differences between a score function", "<!-- results: search -->")
+    runs = committed.read_results()["run"].drop_duplicates()
+    counts = [runs.str.fullmatch(rf"14_train_probes/sst_search-margin{name}-seed\d").sum()
+              for name in ("0.5", "0.2", "0.2-multiplier_init1", "0.2-multiplier_init3")]  # fmt: skip
+    assert counts == [5, 5, 3, 3] and "three models with the starts of 1 and 3" in said

@@ -520,7 +520,9 @@ def gates_in_words(usual: pd.DataFrame) -> list[str]:
         said.append(f"on {corpus} with {encoder} at {100 * target:.0f} % {with_interval(found, scale=100)}")
     if not said:
         return []
-    return [f"The accuracy of HardKuma less that of Bernoulli gates, where both have several seeds: {'; '.join(said)}."]
+    only = "Such an interval is a bootstrap over the texts, too, so it does not contain what other seeds would change."
+    heads = "The accuracy of HardKuma less that of Bernoulli gates, where both have several seeds"
+    return [f"{heads}: {'; '.join(said)}. {only}"]
 
 
 def own_means_table(_: pd.DataFrame) -> str:
