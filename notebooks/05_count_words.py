@@ -82,10 +82,10 @@ with torch.no_grad():
     after = predictor(swapped, mask.expand(len(words), -1), z.expand(len(words), -1)).softmax(1)
 change = (after - before).abs().sum(1)  # [T]
 rounding = 1e-12  # the largest change that we take for a rounding error
+visible = change.where(change > rounding, 0)
 
 # %% tags=["figure"]
 labels = [f"{word}\nz = {value:g}" for word, value in zip(words, z.tolist(), strict=True)]
-visible = change.where(change > rounding, 0)
 figures.draw_panel(figures.draw_bars, labels, {"change": visible}, size=(9, 4), save=folder / "only_selected_words",
                    title="Only selected words can change the prediction", ylabel="sum of the absolute changes")
 
@@ -219,7 +219,7 @@ sampled_counts = (draws != 0).sum(1)  # [N]
 # %% tags=["figure"]
 pairs = {"enumerated": [chance[counts == k].sum() for k in range(9)],
          "sampled": [(sampled_counts == k).double().mean() for k in range(9)]}
-figures.draw_panel(figures.draw_bars, range(9), pairs, title="256 patterns and the samples tell the same counts",
+figures.draw_panel(figures.draw_bars, range(9), pairs, title="The 256 patterns and the samples agree",
                    ylabel="probability", fmt="", size=(9, 4.2), limits={"xlabel": "selected words, of 8"},
                    save=folder / "selected_words")
 
@@ -323,21 +323,24 @@ assert found["sorted"][1] < found["as written"][1] < found["alternating"][1], "L
 # things. You can average the rates of the texts, or you can divide the number of all selected words by the number of
 # all words. Do you expect the two to agree?
 #
-# We make 200 texts of 3 to 40 words and give each of them a rate. In the middle of the figure all texts have the same
-# rate. Towards the left end, long texts have lower rates than short ones, and towards the right end they have higher
-# rates. The mean over the texts is the same everywhere.
+# We make 200 texts of 3 to 40 words and give each of them a rate. The rate is a linear function of the length, and each
+# point of the figure belongs to one slope. The slope is the change of the rate if a text gets longer by the mean length
+# of all texts. In the middle of the figure all texts have the same rate. Towards the left end, long texts have lower
+# rates than short ones, and towards the right end they have higher rates. The mean over the texts is the same
+# everywhere.
 
 # %%
 lengths = torch.randint(3, 41, (200,))  # n_i, words in each of 200 texts
 relative = lengths / lengths.double().mean() - 1  # 0 for a text of mean length
-slopes = torch.linspace(-0.15, 0.15, 31)  # change of the rate per mean length
+steepest = 0.375 * min(p.selection, 1 - p.selection)  # so that all rates are in (0, 1)
+slopes = torch.linspace(-steepest, steepest, 31)  # change of the rate per mean length
 rates = p.selection + slopes[:, None] * relative  # [31, 200]: linear in the length
 over_texts = rates.mean(1)
 over_words = (rates * lengths).sum(1) / lengths.sum()
 
 # %% tags=["figure"]
 figures.draw_panel(figures.draw_lines, slopes, {"mean over texts": over_texts, "share of words": over_words},
-                   title="Long texts pull the share of words their way", ylabel="rate", size=(8, 4.2),
+                   title="The share of words is nearer to the rate of the long texts", ylabel="rate", size=(8, 4.2),
                    xlabel="change of the rate per mean length", save=folder / "texts_or_words")
 
 # %%
@@ -364,6 +367,7 @@ assert torch.allclose(over_words, over_texts + covariance / lengths.double().mea
 padded = torch.arange(40) < lengths[:, None]  # [200, 40]
 filled = torch.where(padded, rates[0][:, None], 0.9)  # 0.9 stands at padding, and must not count
 assert torch.allclose(expected_selection(filled, padded).mean(), over_texts[0])
+assert ((rates > 0) & (rates < 1)).all(), "a rate is a share"
 
 # %% [markdown]
 # ## Summary
@@ -421,7 +425,8 @@ assert set(apart) == set(differ) == {"zero", "compact"}, "`apart` and `differ` h
 
 # %% [markdown]
 # **Exercise 2** (predict, change, explain; 10 minutes). Give all eight words the same $P(z_t \ne 0) = s$. *Predict* for
-# which $s$ the expected number of switches is largest (`best_s`), and how large $L$ is there (`best_switches`).
+# which $s$ the expected number of switches is largest (`best_s`), and how large $L$ is there (`best_switches`, exact
+# and not rounded).
 # *Change* $s$ to 0, 0.01, 0.02, ... 1 and compute $L$ for each (`along_s`, a list of 101 numbers). Let `never` be the
 # set of the two $s$ with $L = 0$. *Explain* what these two values of $s$ tell you about a target of zero switches.
 
