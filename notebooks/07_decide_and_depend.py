@@ -21,8 +21,8 @@
 # - why the rate at test time is not the rate that training controls, and how to hold the one that you need;
 # - how to count the switches of gates that depend on each other, for which we need to know the masses of the second
 #   gate in two cases, after a zero and after any other value;
-# - which shapes have a given rate, which of them have the widest interior, where you get a useful gradient of the task,
-#   and whether it helps to start gates there.
+# - which shapes have a given rate, which of them has the widest interior (the task has a gradient only there), and
+#   whether it helps to start gates at this shape.
 #
 # **You need** `05_count_words` and `06_hold_a_rate`. You need no data and no GPU. The cells run in less than a
 # minute, and reading takes an hour with the exercises.
@@ -134,11 +134,11 @@ for name, tail in tails.items():
 # Compare the two rates in each line. With the signed rule, the rate that you measure ends near its target. If you
 # measure the selected rate, it moves in steps of one word, so it may stop a little beside the target.
 #
-# Under the authors' rule all gates open first. Later the rate falls far below the target, and it comes back because
-# some gates are still partly open when the multiplier has fallen at last. We see two reasons. First,
-# the best words are worth so much that the gradient of the task on their gates stays large. Second, in the published
-# settings for beer, which we take here, the multiplier is at most 5. The settings for SST do not have this limit. What
-# happens without it?
+# Under the authors' rule all gates open first. Later the rate falls far below the target. It comes back, because some
+# gates are still partly open when the multiplier has fallen at last. We see two reasons why these gates did not shut.
+# First, the best words are worth so much that the gradient of the task on their gates stays large. Second, in the
+# published settings for beer, which we take here, the multiplier is at most 5. The settings for SST do not have this
+# limit. What happens without it?
 
 # %%
 without_limit = {name: value for name, value in authors.items() if name != "largest"}
@@ -305,12 +305,15 @@ for row in (-1, 0):
 # For $s_0$ you need the masses of the second word *after a zero*, and for $s_1$ you need them *after anything but a
 # zero*.
 #
-# > For both, the authors take the masses of the second word given the value of $z_t$ that was drawn. We call
-# > this the **plug-in**. Its average over the draws of $z_t$ is
-# > $\pi_0^t\, P(z_{t+1} \ne 0) + (1 - \pi_0^t)\, P(z_{t+1} = 0)$, with the masses of $z_{t+1}$ given $z_{<t}$ only. If
-# > two gates had these masses and did not depend on each other, this would be the probability of a switch. A change of
-# > $\omega$ moves it only through the masses of the second gate, which hardly change, so its line is nearly flat. The
-# > **look-ahead** advances the memory twice, for all words at once. In one of the two passes the memory receives
+# > For both, the authors take the masses of the second word given the value of $z_t$ that was drawn. We call this the
+# > **plug-in**. Its average over the draws of $z_t$ is $\pi_0^t\, P(z_{t+1} \ne 0) + (1 - \pi_0^t)\, P(z_{t+1} = 0)$,
+# > with the masses of $z_{t+1}$ given $z_{<t}$ only. If two gates had these masses and did not depend on each other,
+# > this would be the probability of a switch. Why is the line of the plug-in nearly flat? The masses of $z_{t+1}$ sum
+# > to 1, so the average is also $\pi_0^t + (1 - 2\pi_0^t)\, P(z_{t+1} = 0)$, and $\omega$ moves it only through
+# > $P(z_{t+1} = 0)$. In our example this mass changes much with $\omega$. But its factor $1 - 2\pi_0^t$ is small,
+# > because the first gate is 0 nearly half of the time.
+# >
+# > The **look-ahead** advances the memory twice, for all words at once. In one of the two passes the memory receives
 # > $z_t = 0$, and in the other it receives a draw given $z_t \ne 0$. For this draw we use the uniform number of $z_t$
 # > once more, scaled to the part of (0, 1) in which the gate is not 0. Both estimates have a gradient, and neither
 # > changes what was drawn.
@@ -330,7 +333,13 @@ assert (ways["counted"] - ways["exact"]).abs().max() < spread, "and (S14) is wha
 bias = ways["plug-in"] - ways["exact"]
 assert abs(bias.iloc[12]) < 1e-12, "omega = 0: independent gates, nothing to condition on"
 assert bias.iloc[-1] > 0 > bias.iloc[0], "the plug-in counts too many where gates agree, too few else"
+first_zero = two.first.prob_zero.item()
+second_zero = torch.stack([two.second(two.drawn, omega).prob_zero.mean() for omega in strengths])
+flat = first_zero + (1 - 2 * first_zero) * second_zero
+assert torch.allclose(flat, torch.tensor(ways["plug-in"].to_numpy())), "the plug-in, as if the gates were independent"
 if (p.left, p.right) == (-0.1, 1.1):  # with narrower tails, a gate is hardly ever 0
+    assert second_zero.max() - second_zero.min() > 0.3, "the mass of the second gate changes much ..."
+    assert 1 - 2 * first_zero < 0.2, "... but its factor is small"
     assert bias.iloc[-1] > 0.1 and bias.iloc[0] < -0.1, "by more than a tenth"
 
 # %% [markdown]
@@ -372,11 +381,13 @@ fig
 # By (S12), the gradient of the task reaches the gate only through draws inside $(0, 1)$. So we would like the interior
 # to have much mass.
 #
-# > The mass alone does not tell us which point of the curve to take. The exponent $\rho$ is near 1 for small $a$ and
-# > grows with $a$ without bound, so the mass $\tau - \tau^{\rho(a)}$ grows towards $\tau$ and never reaches it. (To
-# > see that $\rho$ grows, differentiate $\ln \rho$ by $\ln a$. The result is $q(k_1^a) - q(k_0^a)$ with
-# > $q(x) = \frac{x \ln x}{(x - 1) \ln(1 - x)}$. The check below confirms that $q$ increases.) But for large $a$ all
-# > this mass lies just above 0, where the predictor sees next to nothing.
+# > The mass alone does not tell us which point of the curve to take. The exponent $\rho$ grows with $a$, from 1 in the
+# > limit $a \to 0$ and without bound. So the mass $\tau - \tau^{\rho(a)}$ grows towards $\tau$ and never reaches it.
+# > (For small $a$, $1 - k^a$ is near $-a \ln k$, so the term $\ln a$ dominates both logarithms in $\rho$. But it
+# > dominates only slowly, and at the left end of the figure $\rho$ is still far above 1. To see that $\rho$ grows,
+# > differentiate $\ln \rho$ by $\ln a$. The result is $q(k_1^a) - q(k_0^a)$ with $q(x) = \frac{x \ln x}{(x - 1) \ln(1 -
+# > x)}$. The check below confirms that $q$ increases.) But for large $a$ all this mass lies just above 0, where the
+# > predictor sees next to nothing.
 #
 # So we count the mass together with the length over which it is spread. The exponential of an entropy is the length
 # of the interval on which a uniform density would have this entropy. Let $f_T$ be the density of the stretched gate,
@@ -399,6 +410,8 @@ assert (on_curve.log_prob_nonzero - math.log(p.selection)).abs().max() < 1e-9, "
 rho = torch.log1p(-((1 - p.left) / (p.right - p.left)) ** log_a.exp()) / torch.log1p(
     -((-p.left / (p.right - p.left)) ** log_a.exp()))
 assert torch.allclose(on_curve.prob_one, p.selection**rho), "(S15): the mass at 1"
+assert p.right == 1 or ((rho > 1).all() and (rho.diff() > 0).all()), "rho is above 1 and grows"
+assert rho[0] > 1.5 or (p.left, p.right) != (-0.1, 1.1), "at the left end of the figure it is far above 1"
 x = torch.linspace(0.001, 0.999, 999)
 assert ((x * x.log() / ((x - 1) * torch.log1p(-x))).diff() > 0).all(), "q increases, and so does rho"
 assert (on_curve.prob_interior.diff() >= -rounding).all(), "the interior mass grows with a"
@@ -479,9 +492,9 @@ if settles and usual:
 # %% [markdown]
 # Then we look at real models. We have trained them at a target of a tenth, with three seeds for each start, and we have
 # left everything else equal. The runs are short and their training sets small. If you want to repeat them, you find
-# their commands in the column `command` of the file that the cell below reads. In the table, *dev* and *test* are the
-# score in the column *metric*, and *rate expected* and *rate selected* are $S$ and $S_{\text{rule}}$ on dev. Each entry
-# is the mean and the standard deviation over the seeds.
+# their commands in the column `command` of the file that the cell below reads. In the table, the column *metric* names
+# a score, *dev* and *test* are this score on the two splits, and *rate expected* and *rate selected* are $S$ and
+# $S_{\text{rule}}$ on dev. Each entry is the mean and the standard deviation over the seeds.
 
 # %%
 trial = pd.read_csv(reference_folder() / "start.csv")
@@ -532,13 +545,13 @@ assert set(early.corpus + ", " + early.start) == {"SST, target"}, "the first epo
 # %% [markdown]
 # ### What if the target moves?
 #
-# A start at the target has one more risk. At first the gates know nothing, so the predictor has to learn from words
-# that were chosen at random, and few of them. It learns what such words say on average. The selector then learns which
-# words this predictor can use. So both may settle on words that say little, and neither of them has a reason to change
-# (`16_failures` shows the extreme cases). The predictor may avoid this if it reads nearly all words first. (Whether it
-# does depends on the texts. In RESULTS.md you find long reviews on which this alone did not help.) Let the target start
-# at $\tau_0$, far above $\tau$, and let it fall for $K$ steps. In each step we take away the same share of what is
-# left, so the logarithm of the target falls in a straight line:
+# A start at the target has one more risk. At first the selector has learned nothing, so the predictor has to learn from
+# few words that were chosen at random. It learns what such words tell about the label on average. The selector then
+# learns which words this predictor can use. So both may settle on words that tell little, and neither of them has a
+# reason to change (`16_failures` shows the extreme cases). This may be avoided if the predictor reads nearly all words
+# first. (Whether it is depends on the texts. In RESULTS.md you find long reviews on which this alone did not help.) Let
+# the target start at $\tau_0$, far above $\tau$, and let it fall for $K$ steps. In each step we take away the same
+# share of what is left, so the logarithm of the target falls in a straight line:
 #
 # $$\tau_k = \tau \left(\frac{\tau_0}{\tau}\right)^{1 - k/K} \quad \text{for } k \le K, \qquad \tau_k = \tau \quad
 # \text{afterwards.} \tag{S18}$$
@@ -582,8 +595,9 @@ if settles and usual:
 # alone tells the answer, and it no longer matters which words are selected. We call such a rationale a **code**
 # (section 3 of `16_failures`). A number cannot tell much if we hold the rate $S_i$ of each text. So we compute the
 # violation of (S6) for each text, and take the mean over the $B$ texts. One word is the least that a model can select
-# if it selects anything. So a text of $n_i$ words may keep at least one of them, and its target $\tau_i$ is larger if
-# it is short:
+# if it selects anything. So the target $\tau_i$ of a text of $n_i$ words is at least one word, which is a share of
+# $1 / n_i$. For a text of a single word this share is 1, and the logit of 1 is infinite. So we do not raise a target
+# beyond 1/2:
 #
 # $$\text{term} = \frac{1}{B} \sum_i \Big(\lambda\, c_i + \frac{\kappa}{2}\, c_i^2\Big), \qquad c_i = \tau_i (1 -
 # \tau_i) \big(\text{logit}\, S_i - \text{logit}\, \tau_i\big), \qquad \tau_i = \max\big(\tau,
@@ -652,7 +666,8 @@ for i, sign in enumerate((-1, 1)):
 # Does the share of selected words rise (`rises`, True or False)? Can there be a word that `argmax` selects and
 # `threshold` does not (`other_way`)? *Change* the rule for the uncertain gates `by_hand_selector(0.5, -2.5)`. Let
 # `share_by_rule` be a dict of "argmax" and "threshold" to the share of words with $z \ne 0$. *Explain* what you
-# found, and say which of the two rates stays at the target when the gap is measured on the rule.
+# found. Suppose that the gap is measured on the rule, and say whether then the expected rate or $S_{\text{rule}}$ stays
+# at the target.
 
 # %% tags=["prediction"]
 rises, other_way = True, False
@@ -661,9 +676,10 @@ rises, other_way = True, False
 share_by_rule = {name: (decide(by_hand_selector(0.5, -2.5), name) != 0).double().mean().item()
                  for name in ("argmax", "threshold")}
 print(share_by_rule)
-# P(0) > 1/2 closes a word under both rules. P(0) <= 1/2 opens it under threshold, but under argmax only if another
-# configuration is likelier. So the rate can only rise, word by word. With the gap measured on the rule, the rule's rate
-# stays at the target whichever rule it is, and the expected rate moves.
+# If P(0) > 1/2, a word is selected under neither rule. If P(0) <= 1/2, threshold selects it, and argmax selects it only
+# if 0 is not the likeliest of the three configurations. So the share can only rise, word by word. If the gap is
+# measured on the rule, the share that the rule selects stays at the target, whichever rule it is. The expected rate is
+# then another number, which depends on the rule.
 
 # %% tags=["check"]
 undecided = by_hand_selector(0.5, -2.5)
