@@ -417,6 +417,13 @@ def test_a_gate_is_not_negative_and_a_share_that_is_no_number_is_refused() -> No
     accepts_only(packed, names, [], [{"fading": holes}], "untrained: a share is off by nan")
 
 
+def test_a_probability_that_is_right_to_two_digits_only_is_refused() -> None:
+    packed, names = solved("41_diffmask", 1)
+    near = [{"settled": {3: 0.967, 30: 0.997}}, {"settled": {3: 0.9667, 30: 0.99667}}]
+    off = [{"settled": {3: one, 30: other}} for one, other in ((0.97, 0.997), (0.962, 0.997), (0.967, 0.996))]
+    accepts_only(packed, names, near, off, "nats on average, not 0.1")
+
+
 def test_praise_is_the_word_at_the_same_place() -> None:
     class Predicted:
         @staticmethod
