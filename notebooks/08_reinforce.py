@@ -65,7 +65,7 @@ rounding = 1e-12
 # %% [markdown]
 # ## 1. A price on every word
 #
-# In `01_choosing` we trained the switches of one text of three words, and we had written down the predictor. Now we
+# In `01_choosing` we chose among the words of one text of three words, and we had written down the predictor. Now we
 # train a whole model. One network computes the gates from the text, and a second one reads the selected words. To
 # know what it *should* select, we make up the texts. There are four classes, and each has one *signal word*, which
 # stands at a random position. All other words of a text are fillers, drawn from 40 kinds. If you find the signal, you
@@ -79,7 +79,7 @@ rounding = 1e-12
 #
 # Lei et al. put a price on each selected word and on each switch between selected and unselected words. The second
 # price favours phrases. Lei et al. minimise the expected cost. We write $x$ for the text, $y$ for its class, $\ell$ for
-# the predictor's loss on the selected words, and $\mathrm E_{z \sim p(z \mid x)}$ for the average over draws of $z$.
+# the predictor's loss on the selected words, and $E_{z \sim p(z \mid x)}$ for the average over draws of $z$.
 # The prices are $\lambda_1$ per selected word and $\lambda_2$ per switch, and in the experiments of this page
 # $\lambda_2$ is 0:
 #
@@ -154,10 +154,10 @@ assert abs(total - 1) < 1e-5, "the product (R3) sums to one over all selections,
 # ## 2. The score function
 #
 # In `01_choosing`, equation (C5), you saw the trick that turns the gradient of an expectation into an expectation
-# again. Nothing in it was special to three words or to independent gates. (The gradient of a log-probability is
-# called the *score* in statistics, so the estimate is also called the *score function* estimate. This has nothing to
-# do with the score of a word.) The cost does not depend on the parameters $\phi$ of the selector, and the
-# probabilities do. So with $K$ draws $z^{(1)}, \dots, z^{(K)}$ per text we get:
+# again. Nothing in it was special to three words or to independent gates. (The gradient of a log-probability is called
+# the *score* in statistics, so the estimate is also called the *score function* estimate. This has nothing to do with
+# the score of a word.) The cost of a given selection does not depend on the parameters $\phi$ of the selector, and its
+# probability does. So with $K$ draws $z^{(1)}, \dots, z^{(K)}$ per text we get:
 #
 # $$\nabla_\phi \mathcal L = E_z\big[c(z)\, \nabla_\phi \ln p(z \mid x)\big] \approx \frac1K \sum_{k=1}^K
 # c(z^{(k)})\, \nabla_\phi \ln p(z^{(k)} \mid x). \tag{R4}$$
@@ -174,6 +174,8 @@ assert abs(total - 1) < 1e-5, "the product (R3) sums to one over all selections,
 exact = table.gradient  # [10]: the sum over 1,024 selections
 draws = table.draw(p.num_samples)  # [1, N, 10]
 single = score_gradients(table.logits, draws, table.cost_of(draws))  # [N, 10], one draw per estimate
+noisy = table.noise()  # [10]: standard deviation of the estimate of one draw, exact
+times = noisy.norm() / exact.norm()
 
 # %% tags=["check"]
 knobs = table.logits.clone().requires_grad_()
@@ -184,8 +186,6 @@ assert ((single.mean(0) - exact).abs() < 4 * error).all(), "unbiased: within fou
 
 # %% tags=["figure"]
 fig, ax = figures.new_figure(size=(10, 4.8))
-noisy = table.noise()
-times = noisy.norm() / exact.norm()
 finding = f"One draw: the noise is {times:.0f} times the gradient"
 labels = [f"{t}" + ("\nsignal" if t == signal_at else "") for t in range(10)]
 figures.draw_bars(labels, {"exact": exact}, ax, title=finding, ylabel="gradient by the logit (nats)", fmt="",
@@ -317,7 +317,7 @@ fig
 # With a fixed baseline, or without one, you see the variance fall as $1/K$. With leave-one-out the variance falls
 # faster at first. This baseline is a mean of $K - 1$ costs, and the more draws there are, the nearer it is to the
 # expected cost. A fixed baseline only moves the line down or up. Subtracting a suitable number is worth as much as many
-# draws, and it costs nothing.
+# draws. It costs nothing, or one more prediction for the self-critical baseline.
 #
 # ### Does less noise train better?
 #
@@ -371,7 +371,7 @@ fig
 #
 # But the selection does change. With leave-one-out, you see that models keep fewer words. The column `words` has the
 # number of selected words per text, and it shows about three words for four texts. For one of the four classes the
-# model selects nothing, and the predictor understands the empty rationale as this class. That is the cheapest solution,
+# model selects nothing, and the predictor answers the empty rationale with this class. That is the cheapest solution,
 # because three signals tell four classes apart. Less noise helps to find this solution. But the solution has a risk.
 # Some runs shut the gates of a second class, too. They then confuse two classes, and since these gates are hardly ever
 # drawn open again, these runs never reach a task loss of 0.2. You can see such a run at the upper edge of the band, and
@@ -392,8 +392,9 @@ two_costs = table.cost_of(two_draws)
 shrunk = score_gradients(table.logits, two_draws, two_costs, two_costs.mean(0)).mean(0)
 measured_factor = (shrunk @ exact) / (exact @ exact)
 print(f"the mean gradient is {measured_factor:.2f} of the exact one")
-# Half of it: c_k minus the mean of both is half the difference, (K - 1) / K of the leave-one-out estimator. A biased
-# length, and for K = 1 no gradient at all.
+# c_k minus the mean of both costs is half of the difference c_k - b_k of (R6), and in general (K - 1) / K of it. So the
+# mean of the estimator is half of the exact gradient. Its direction is right and its length is too small, and for
+# K = 1 the estimate is always 0.
 
 # %% tags=["check"]
 fresh_draws = table.draw(p.num_samples, 2)
@@ -449,7 +450,7 @@ print(f"is the regulariser's gradient missing? no, but on one draw its noise is 
 # something is missing from the gradient of Lei et al. Nothing is missing, but this gradient is noisy, and you can avoid
 # the noise.
 #
-# ### A price without noise, and a predictor that knows nothing yet
+# ### A price without noise, and a predictor that has learned nothing yet
 #
 # The closed form has a danger, however. In the first steps of training, the price is the only part of the gradient
 # without noise, and Adam amplifies this consistent signal. The gates may then shut before the predictor has learned

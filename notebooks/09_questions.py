@@ -238,8 +238,8 @@ all_open = {"L1": 0.1, "L2": math.sqrt(0.1)}
 # %% tags=["solution"]
 some_open = {"L0": 0.0, "L1": 0.1 / 0.4, "L2": math.sqrt(0.1 / 0.4)}
 print("all words at", all_open, "or 40 of 100 at", some_open)
-# Only L0 does: it counts 40 words as 40, however faint they are. Under L2 a third of full strength is enough to show
-# every word.
+# Only L0 does: it counts 40 words as 40, however faint they are. Under L2, every word may be shown at nearly a third of
+# its full strength.
 
 # %% tags=["check"]
 for norm, power in (("L1", 1), ("L2", 2)):
@@ -296,13 +296,13 @@ figures.save_figure(fig, folder, "straight_through")
 fig
 
 # %% [markdown]
-# And what about the auto-encoder? The model gives the right class $y$ the probability $\mathrm E[p(y \mid x, z)]$,
-# which is an average over the draws of $z$. So we would like to minimise $-\ln \mathrm E[p(y \mid x, z)]$. We minimise
-# $\mathrm E[-\ln p(y \mid x, z)]$ instead, which is never smaller (by Jensen's inequality, see (S2) of
+# And what about the auto-encoder? The model gives the right class $y$ the probability $E[p(y \mid x, z)]$,
+# which is an average over the draws of $z$. So we would like to minimise $-\ln E[p(y \mid x, z)]$. We minimise
+# $E[-\ln p(y \mid x, z)]$ instead, which is never smaller (by Jensen's inequality, see (S2) of
 # `05_count_words`). For this text both are sums over 1,024 selections, and we compute them in the cell below.
 #
 # (If you know variational auto-encoders, you see here the bound that they use. The prior $p(z \mid x)$ is learned and
-# serves as the posterior, too, so that no KL term is left.)
+# serves as the approximate posterior, too, so that no KL term is left.)
 
 # %%
 bound, marginal = (task.chances @ task.cost).item(), -(task.chances @ (-task.cost).exp()).log().item()
@@ -442,7 +442,7 @@ for pool, mode, start in itertools.product(pools, modes, seeds):
     found = toy.evaluate(model, length=20, copies=4)
     num_kept = found["kept"].sum(1, keepdim=True)  # [N, 1]
     chooses = ((num_kept > 0) & (num_kept < 4)).squeeze(1)
-    from_the_end = found["signals"].flip(1).cumsum(1).flip(1)  # 1 at the last signal and behind the one before
+    from_the_end = found["signals"].flip(1).cumsum(1).flip(1)  # signals from this word to the end
     last = found["signals"] & (from_the_end <= num_kept)
     for shares, selected in ((where, found["kept"]), (last_ones, last)):
         by_fifth = selected[chooses].double().sum(0).view(5, 4).sum(1)

@@ -78,17 +78,20 @@ for name, part in targets.splits.items():
 # %% [markdown]
 # ## 2. Attention at every word
 #
-# How does such a model write? A bidirectional LSTM of two layers first reads the source into states $s$. Then a
-# decoder, which also has two layers, writes one word at a time. At each step its input is the previous word together
-# with its own previous output, which is called *input feeding*. The decoder then looks back at the source. It
-# compares its state $h_t$ with all states $s$ by a bilinear score, and the map $\Pi_\Omega$ makes weights of these
-# scores:
+# How does such a model write? We write $x$ for the source and $y_1, y_2, \dots$ for the words of the target. A
+# bidirectional LSTM of two layers first reads the source into one state $s_i$ per word, and $s$ is the matrix with
+# these states as its columns. Then a decoder, which also has two layers, writes one word at a time. At step $t$ its
+# input is the embedding $e(y_{t-1})$ of the previous word together with its own previous output $o_{t-1}$, which is
+# called *input feeding*. The decoder then looks back at the source. It compares its state $h_t$ with all states in $s$
+# by a bilinear score, and the map $\Pi_\Omega$ makes weights $w_t$ of these scores. The matrices $W$, $W_c$ and $W_o$
+# are learned:
 #
 # $$h_t = \text{decoder}\big([e(y_{t-1}); o_{t-1}], h_{t-1}\big), \qquad w_t = \Pi_\Omega(h_t^\top W s), \tag{Q1}$$
 # $$o_t = \tanh\big(W_c\,[\textstyle\sum_i w_{ti} s_i;\; h_t]\big), \qquad
 # p(y_t \mid y_{<t}, x) = \text{softmax}(W_o\, o_t). \tag{Q2}$$
 #
-# Only the map $\Pi_\Omega$ differs between our runs. We minimise the mean over words
+# Only the map $\Pi_\Omega$ differs between our runs. Let $T_i$ be the number of words of the target $y_i$ of text $i$,
+# its end included. We minimise the mean over all words of a batch
 #
 # $$-\frac1{\sum_i T_i}\sum_i\sum_{t \le T_i} \ln p(y_{it} \mid y_{i,<t}, x_i). \tag{Q3}$$
 #
@@ -182,9 +185,10 @@ for found in said:
 # `model=sparsemax`. (The softmax has no zeros, so both shares are 0.) *Predict* whether the share of weights that are
 # exactly 0 grows with the length of the source (`guess`, True or False). We compare your guess with the result, but
 # we do not grade it. *Change* the texts that you look at. Take the test texts for which the model wrote something,
-# and divide them into those that are at most as long as the median and those that are longer. Compute the mean share
-# of zeros of each half (`zeros_of_short` and `zeros_of_long`, 0 if there are none). *Explain* the result by the
-# projection that a map computes, and say what a smaller `gamma` would change.
+# and divide them into those whose source is at most as long as the median and those whose source is longer. For each
+# text, compute the share of its weights that are exactly 0, and then take the mean of these shares over each half
+# (`zeros_of_short` and `zeros_of_long`, 0 if there are none). *Explain* the result by the projection that a map
+# computes, and say what a smaller `gamma` would change.
 
 # %% tags=["prediction"]
 guess = True
