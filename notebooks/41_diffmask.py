@@ -203,7 +203,7 @@ assert abs(np.mean(formula) - js) < 1e-12
 #
 # > The paper's formula (11) has $l$ and $r$ exchanged in the stretch. If you take it literally, then
 # > $\sigma\,(l - r) + r$ mirrors the gate, so a larger $\gamma$ masks more. The figure below shows both. In its legend,
-# > σ is the value of the logistic function.
+# > we write σ for the value of the logistic function.
 
 # %%
 logit = torch.tensor(5.0, dtype=torch.float64)
@@ -495,8 +495,8 @@ figures.draw_panel(figures.draw_bars, ["layer 0, before the query", "layer 1, af
 # $$a_i = \Big| \textstyle\sum_d h_{id} \int_0^1 \frac{\partial f}{\partial h_{id}}(\alpha h)\, d\alpha \Big|.
 # \tag{D8}$$
 #
-# (The derivative is that of $f$ at the point $\alpha h$. By the chain rule, the sum over all $i$ and $d$ without the
-# absolute value is the integral of $\frac{d}{d\alpha} f(\alpha h)$, which is $f(h) - f(0)$.)
+# (We take the derivative of $f$ at the point $\alpha h$. By the chain rule, you see that the sum over all $i$ and $d$
+# without the absolute value is the integral of $\frac{d}{d\alpha} f(\alpha h)$, which is $f(h) - f(0)$.)
 #
 # Schulz et al. replace information by noise and fit the amount of noise to one text. In the following equation, they
 # keep the share $g_i$ of each state and replace the rest by noise. Here $\mu$ and $s$ are the mean and the standard
@@ -508,7 +508,7 @@ figures.draw_panel(figures.draw_bars, ["layer 0, before the query", "layer 1, af
 # \mathcal N_i = \mathcal N(g_i h_i + (1 - g_i) \mu, (1 - g_i)^2 s^2), \qquad a_i = g_i. \tag{D9}$$
 #
 # Guan et al. add as much noise as they can without changing the output much. The noise at position $i$ has the size
-# $\rho_i$, $\eta$ is standard normal, and $f$ is here the vector of the model's logits:
+# $\rho_i$, $\eta$ is standard normal, and we write $f$ for the model's logits:
 #
 # $$\min_\rho\; \mathbb{E}\,\lVert f(h + \rho\, \eta) - f(h) \rVert^2 - \tfrac1T \textstyle\sum_i \ln \rho_i,
 # \qquad a_i = 1 / \rho_i. \tag{D10}$$
