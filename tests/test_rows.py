@@ -229,9 +229,8 @@ def test_the_means_over_seeds_are_those_of_the_runs_with_todays_defaults(monkeyp
     mean = {name: torch.tensor([float(a) + float(b) for a, b in zip(*pair, strict=True)]) / 2 for name, pair in
             {"hardkuma": ("11111000", "01111100"), "bernoulli": ("00110000", "01110000")}.items()}  # fmt: skip
     beside = paired_bootstrap(mean["hardkuma"], mean["bernoulli"])
-    assert said.endswith(
-        f"on synthetic with lstm at 20 % {100 * beside.value:.1f} ({100 * beside.low:.1f} to {100 * beside.high:.1f})."
-    )
+    low, high = 100 * beside.low, 100 * beside.high
+    assert f"on synthetic with lstm at 20 % {100 * beside.value:.1f} ({low:.1f} to {high:.1f})." in said
 
 
 def test_runs_on_files_of_ones_own_are_no_committed_rows(tmp_path):
