@@ -311,6 +311,9 @@ def test_each_table_and_figure_of_the_papers_has_a_claim_and_each_verdict_its_re
         assert row.verdict in verdicts.VERDICTS and row.rule in verdicts.RULES, row
         assert row.why or row.verdict == "reproduced", f"{row.claim}: {row.verdict}, and why?"
         if row.verdict == "contradicted":
+            assert not row.why.startswith("not known"), (
+                f"{row.claim}: begin with {verdicts.NOT_KNOWN!r}, which is counted"
+            )
             tested = "section" in row.why or "RESULTS.md" in row.why
             assert tested or row.why.startswith(verdicts.NOT_KNOWN), f"{row.claim}: which experiment found the cause?"
 
