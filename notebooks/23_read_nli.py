@@ -405,9 +405,9 @@ if is_ours:
 # this mean ends below one half. With twice the penalty, seeds 2 and 3 group more than twice as many words as before,
 # and one of them groups most of its words. With seed 1 it is too much. In each row, all words have the same weight, so
 # no row counts as grouped, and the model is more than seven points behind softmax. So the penalty may be a reason here
-# as well why few words are grouped, but three seeds cannot tell. If you train one more seed with the paper's penalty, it
-# may group as many words as any of these three. The interval of the difference of the two means contains 0. Nor can we
-# tell you a penalty that is right for every seed.
+# as well why few words are grouped, but three seeds cannot tell. If you train one more seed with the paper's penalty,
+# it may group as many words as any of these three. The interval of the difference of the two means contains 0. Nor can
+# we tell you a penalty that is right for every seed.
 
 # %% [markdown]
 # ## 3. Words that meet nothing
