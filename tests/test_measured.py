@@ -126,7 +126,8 @@ def test_runs_on_a_gpu_are_compared_with_the_same_runs_on_a_cpu_and_with_the_sam
     names = {"synthetic": "the made-up reviews", "sst": "SST", "movies": "movies", "imdb": "IMDb"}
     *first, last = [name for corpus, name in names.items() if corpus in apart.index.unique("corpus")]
     assert f"({', '.join(first)} and {last})" in said and len(apart) >= 9, "which corpora"
-    assert apart.abs().max() < 0.02, "less than two points apart"
+    assert apart.drop("movies", level="corpus").abs().max() < 0.02, "less than two points apart"
+    assert 0.035 < apart["movies"].item() < 0.045, "except on movies, four points"
     whole = gpu.xs("full_text", level="model").droplevel("target")["test_accuracy"]
     assert ("movies", 2) in whole.index and ("imdb", 2) not in whole.index, "there is no full text of IMDb with seed 2"
     assert "that of the full text with the first seed" in said
