@@ -1,12 +1,13 @@
 """The constraint on a selection: a multiplier that changes until the rate equals its target."""
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import ClassVar, Literal
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
+from rationale.objectives.buffers import BufferKeeper
 from rationale.objectives.schedule import moved
 from rationale.settings import Refusal, Settings, setting
 
@@ -112,7 +113,7 @@ class TransitionSettings(Settings):
     transitions: float | None = setting(None, "switches between kept and not, per word; null = no constraint", "(0, 1)")
 
 
-class Constraint(nn.Module):
+class Constraint(BufferKeeper):
     """Hold a rate at its target with a Lagrange multiplier that is updated while the model is trained.
 
     `signed` (default) is an augmented Lagrangian with the violation in log-odds:
@@ -257,14 +258,6 @@ class Constraint(nn.Module):
         self.smallest, self.largest = smallest, largest
         for name, start in (("multiplier", multiplier), ("gap", 0.0), ("amount", 0.0), ("size", 0.0)):
             self.register_buffer(name, torch.tensor(float(start), dtype=torch.float64))
-
-    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "Constraint":
-        """Move to another device; the buffers stay in float64, also where `model.half()` converts the weights."""
-        before = dict(self.named_buffers())
-        super()._apply(fn, recurse)
-        for name, buffer in before.items():
-            setattr(self, name, buffer.to(getattr(self, name).device))
-        return self
 
     def at_step(self, taken: int) -> None:
         """Set the target, eq. (S18), after so many training steps."""

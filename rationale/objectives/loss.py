@@ -11,11 +11,11 @@ is taken through the draw (HardKuma) or, for gates whose draws pass no gradient 
 """
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Literal, NamedTuple, cast
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn.functional import pad
 
 from rationale.data.batches import Batch, Tokens
@@ -25,6 +25,7 @@ from rationale.models.remedies import RemedySettings
 from rationale.nn.heads import Head
 from rationale.nn.modes import evaluating
 from rationale.nn.sampling import repeated, sample
+from rationale.objectives.buffers import BufferKeeper
 from rationale.objectives.constraint import Constraint, ConstraintSettings, TransitionSettings, steps_of_task
 from rationale.objectives.penalties import (
     count_selected,
@@ -71,7 +72,7 @@ class LossOutput(NamedTuple):
     parts: dict[str, Tensor]  # detached scalars to log: task, rate, ...
 
 
-class RationaleObjective(nn.Module):
+class RationaleObjective(BufferKeeper):
     """Task loss of a sampled rationale, plus the penalties or constraints that keep the rationale short.
 
     Source: eqs. (S8), (S11), notebooks/06_hold_a_rate.py; eqs. (R2)-(R8), notebooks/08_reinforce.py; eqs. (F3), (F4),
@@ -121,7 +122,8 @@ class RationaleObjective(nn.Module):
     """
 
     AVERAGING = 0.95  # share of the past in the moving average of the cost
-    steps: Tensor  # buffers, []: training steps so far, always on the CPU
+    on_cpu = frozenset({"steps"})
+    steps: Tensor  # buffers, []: training steps so far
     average: Tensor  # of the costs; only for the baseline of this name
 
     def __init__(
@@ -171,18 +173,6 @@ class RationaleObjective(nn.Module):
         self.register_buffer("steps", torch.tensor(0), persistent=True)
         if baseline == "average":
             self.register_buffer("average", torch.tensor(0.0, dtype=torch.float64))
-
-    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "RationaleObjective":
-        """Move to another device; `steps` stays on the CPU, because decisions depend on it and a GPU would wait.
-
-        `average` stays in float64, also where `model.half()` converts the weights.
-        """
-        before = dict(self.named_buffers(recurse=False))
-        super()._apply(fn, recurse)
-        self.steps = before["steps"]
-        if "average" in before:
-            self.average = before["average"].to(self.average.device)
-        return self
 
     def forward(self, model: RationaleModel[Tokens], batch: Batch[Tokens]) -> LossOutput:
         """One training pass over a batch: updates the constraints, then returns the loss."""

@@ -1,14 +1,14 @@
 """The loss of an encoder-decoder: cross-entropy per target word."""
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional as F
 
 from rationale.data.batches import Batch, Sides
 from rationale.models.protocol import EncoderDecoder
+from rationale.objectives.buffers import BufferKeeper
 from rationale.objectives.loss import LossOutput
 from rationale.objectives.schedule import moved
 
@@ -21,7 +21,7 @@ class MovingGamma(NamedTuple):
     moves: int  # K >= 0: training steps until gamma is `final`
 
 
-class WordLoss(nn.Module):
+class WordLoss(BufferKeeper):
     """Cross-entropy of the target's words, in nats per word.
 
     Logs, as `settled`, the share of words at which the attention has no gradient, and `gamma`, if it moves.
@@ -34,20 +34,14 @@ class WordLoss(nn.Module):
         How the gamma of the model's attention moves; None: it stays as it is.
     """
 
-    steps: Tensor  # a buffer, []: training steps so far, on the CPU; only if gamma moves
+    on_cpu = frozenset({"steps"})
+    steps: Tensor  # a buffer, []: training steps so far; only if gamma moves
 
     def __init__(self, gamma: MovingGamma | None = None):
         super().__init__()
         self.gamma = gamma
         if gamma is not None:
             self.register_buffer("steps", torch.tensor(0))
-
-    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "WordLoss":
-        """Move to another device; `steps` stays on the CPU, because a GPU would have to wait for its value."""
-        before = dict(self.named_buffers(recurse=False))
-        super()._apply(fn, recurse)
-        self._buffers.update(before)
-        return self
 
     def forward(self, model: EncoderDecoder, batch: Batch[Sides]) -> LossOutput:
         moves: dict[str, Tensor] = {}
