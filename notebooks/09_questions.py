@@ -564,12 +564,12 @@ for weight in blank.parameters():
 with torch.no_grad():
     _, content = blank(torch.zeros(1, 1), (torch.zeros(1, 1), torch.ones(1, 1)))
 assert abs(factor - content.item()) < 1e-6, f"`factor` is too {'low' if factor < content.item() else 'high'}"
+assert set(fading) == {"untrained", "trained"}, "`fading` has an entry for each model"
 for name, shares in fading.items():
     again = [distance_after_zeros(two_models[name], zeros) for zeros in range(21)]
     assert len(shares) == 21, f"{name}: give a share for each number of zeros from 0 to 20"
     off = torch.tensor([abs(share - distance / again[0]) for share, distance in zip(shares, again, strict=True)]).max()
     assert off < 1e-4, f"{name}: a share is off by {off:.2g}"
-assert set(fading) == {"untrained", "trained"}, "`fading` has an entry for each model"
 assert fading["untrained"][20] < 0.05, "an untrained LSTM forgets"
 assert fading["trained"][20] > 0.5 or not settles, "a trained one has learned to keep the signal"
 
