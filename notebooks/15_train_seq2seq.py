@@ -90,10 +90,10 @@ for name, part in targets.splits.items():
 # $$o_t = \tanh\big(W_c\,[\textstyle\sum_i w_{ti} s_i;\; h_t]\big), \qquad
 # p(y_t \mid y_{<t}, x) = \text{softmax}(W_o\, o_t). \tag{Q2}$$
 #
-# Only the map $\Pi_\Omega$ differs between our runs. Let $T_i$ be the number of words of the target $y_i$ of text $i$,
-# its end included. We minimise the mean over all words of a batch
+# Only the map $\Pi_\Omega$ differs between our runs. Let $T_n$ be the number of words of the target of text $n$, its
+# end included. We minimise the mean over all words of a batch
 #
-# $$-\frac1{\sum_i T_i}\sum_i\sum_{t \le T_i} \ln p(y_{it} \mid y_{i,<t}, x_i). \tag{Q3}$$
+# $$-\frac1{\sum_n T_n}\sum_n\sum_{t \le T_n} \ln p(y_{nt} \mid y_{n,<t}, x_n). \tag{Q3}$$
 #
 # Here is the package's source of one step of the decoder.
 
