@@ -113,6 +113,10 @@ text, kept = torch.randn(1, 6, 3), torch.tensor([[False, True, True, False, Fals
 _, skipped = reader(text, kept)
 _, alone = reader(text[kept].unsqueeze(0), torch.ones(1, 3, dtype=torch.bool))
 assert torch.allclose(skipped, alone, atol=1e-6), "a skipped word has no effect on the final state"
+lstm = encoders.LSTMEncoder(3, 4)
+_, zeros = lstm(text * kept.unsqueeze(-1), torch.ones_like(kept))
+_, alone = lstm(text[kept].unsqueeze(0), torch.ones(1, 3, dtype=torch.bool))
+assert not torch.allclose(zeros, alone, atol=1e-4), "but an LSTM takes a step at each zero vector"
 
 # %% [markdown]
 # ## 3. Training
@@ -216,14 +220,16 @@ for z in evaluation.z:
     closed = chosen.clone()
     closed[1:-1] |= chosen[:-2] & chosen[2:]
     filled.append(closed)
-# Without the constraint the model selects single words wherever they help, so the runs become shorter. If every gold
-# word is informative by itself, the precision hardly changes. A phrase such as `the nose is n't bright` loses the
-# small words that hold it together.
+# The constraint favours rationales of few, long runs. Without it the model selects single words wherever they help, so
+# the runs become shorter. If every gold word is informative by itself, the precision hardly changes. A phrase such as
+# `the nose is n't good` loses the small words that hold it together.
 
 # %% tags=["check"]
 before, after = ([("".join(".x"[int(flag)] for flag in z != 0)) for z in part] for part in (evaluation.z, filled))
 for old, new in zip(before, after, strict=True):
-    assert new == old.replace("x.x", "xxx").replace("x.x", "xxx"), f"{old} becomes {new}"
+    right = new == old.replace("x.x", "xxx").replace("x.x", "xxx")
+    assert right, f"fill the gaps of exactly one word, and change no other word: from {old} you made {new}"
+assert guess in ("up", "down"), '`guess` is "up" or "down"'
 switches = [sum(text.count("x.") + text.count(".x") for text in part) / sum(map(len, part)) for part in (before, after)]
 print(f"switches per word: before {switches[0]:.4f}, after {switches[1]:.4f}")
 with_gold = [i for i, e in enumerate(splits["test"]) if any(e.rationale or ())]

@@ -200,12 +200,14 @@ for row, real in zip(shuffled, sentences.mask, strict=True):
 # the number of words may be a code (section 13 of 31_selection_rates), and the commonest class is sometimes right.
 
 # %% tags=["check"]
-assert shuffled.shape == own.z.shape and (shuffled[~sentences.mask] == 0).all(), "padding has no gates"
-assert torch.equal(shuffled.sort(1).values, own.z.sort(1).values), "each sentence keeps the values of its gates"
+gates = torch.as_tensor(shuffled).to(own.z)
+assert gates.shape == own.z.shape and (gates[~sentences.mask] == 0).all(), "padding has no gates"
+assert torch.equal(gates.sort(1).values, own.z.sort(1).values), "each sentence keeps the values of its gates"
 free = ((own.z != 0).sum(1) > 0) & ((own.z != 0).sum(1) < sentences.mask.sum(1))  # rows that can change
-assert not free.sum() >= 10 or not torch.equal(shuffled, own.z), "the values stand in another order"
+assert not free.sum() >= 10 or not torch.equal(gates, own.z), "the values stand in another order"
+assert 0 <= guess <= 1, "`guess` is a share, from 0 to 1"
 with torch.no_grad():
-    blind = result.model.predictor(result.model.embed(sentences.tokens), sentences.mask, shuffled)
+    blind = result.model.predictor(result.model.embed(sentences.tokens), sentences.mask, gates)
 right, by_others = (result.model.head.score(answer, sentences.target).double().mean()
                     for answer in (own.prediction, blind))  # fmt: skip
 print(f"accuracy by the rationale {right:.1%}, by random words {by_others:.1%}; your guess: {guess:.1%}")

@@ -111,8 +111,9 @@ for part in splits.values():
 # > sum of more terms. This is why HardKuma attention is not attention in the usual sense. With `normalised: true` we
 # > divide by the sum of the gates.
 #
-# With `intra: true` each word first attends to the words of its own sentence. Here $d$ is learned, with one number
-# per distance:
+# With `intra: true` each word first attends to the words of its own sentence. Here $f$ is a network like $F$, and $d$
+# is learned. It has one number for each distance $j - i$ from $-11$ to 11, and a longer distance has the number of the
+# nearest of these:
 #
 # $$p_i \leftarrow \Big[p_i;\; \sum_j \text{softmax}_j\big(f(p_i)\cdot f(p_j) + d_{j-i}\big)\, p_j\Big]. \tag{N4}$$
 #
@@ -256,6 +257,8 @@ if p.model != "recurrent":
 # word has to give away a weight of 1, so NULL is its only way to align with nothing. A gate can simply be 0.
 
 # %% tags=["check"]
+assert guess in ("a", "nouns"), '`guess` is "a" or "nouns"'
+assert p.model != "recurrent" or of_null == {}, "`of_null` stays empty for the recurrent model"
 if p.model != "recurrent":
     column = [flat.view(len(e.tokens), -1)[:, 0].double() for e, flat in zip(pairs, evaluation.z, strict=True)]
     table = pd.DataFrame({"word": [word for e in pairs for word in e.tokens], "weight": np.concatenate(column)})

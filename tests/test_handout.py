@@ -473,6 +473,46 @@ def test_the_order_of_the_methods_does_not_matter() -> None:
     accepts_only(packed, names, [{"nearer_by": backwards}], [{"nearer_by": {"states": 0.4}}], "one entry for each row")
 
 
+def test_only_gaps_of_one_word_are_filled_and_the_message_says_so() -> None:
+    z = [torch.tensor([0.4, 0, 1, 0, 1, 0, 0, 1]), torch.tensor([0.0, 1, 0])]
+    splits = {"test": [SimpleNamespace(rationale=(True,) * len(gates)) for gates in z]}
+    evaluation = SimpleNamespace(z=z)
+    packed, names = solved("11_train_reviews", 1, torch=torch, metrics=metrics, splits=splits, evaluation=evaluation)
+    assert [text.tolist() for text in names["filled"]] == [[1, 1, 1, 1, 1, 0, 0, 1], [0, 1, 0]]
+    right = [{"filled": tuple(text.int() for text in names["filled"])}, {"guess": "up"}]
+    unchanged = [gates != 0 for gates in z]
+    wider = [torch.ones(8, dtype=torch.bool), names["filled"][1]]
+    cut = [names["filled"][0], torch.zeros(3, dtype=torch.bool)]
+    wrong = [{"filled": one} for one in (unchanged, wider, cut)]
+    accepts_only(packed, names, right, wrong, "fill the gaps of exactly one word, and change no other word: ")
+    accepts_only(packed, names, [], [{"guess": "sideways"}], '`guess` is "up" or "down"')
+
+
+def test_shuffled_gates_may_have_another_dtype_and_the_guess_is_a_share() -> None:
+    def predictor(words, mask, z):
+        assert z.dtype == torch.float32, "of the model"
+        return z.sum(1)
+
+    model = SimpleNamespace(predictor=predictor, embed=lambda tokens: tokens,
+                            head=SimpleNamespace(score=lambda answer, target: answer == target))  # fmt: skip
+    mask = torch.arange(9) < torch.tensor([[9]] * 11 + [[5]])
+    z = torch.where(mask, torch.arange(9) * (torch.arange(9) % 2) / 8.0, 0.0)
+    own, sentences = SimpleNamespace(z=z, prediction=z.sum(1)), SimpleNamespace(mask=mask, tokens=mask, target=z.sum(1))
+    given = {"torch": torch, "result": SimpleNamespace(model=model), "own": own, "sentences": sentences}
+    packed, names = solved("12_train_sst", 1, **given)
+    right = [{"shuffled": names["shuffled"].double()}, {"shuffled": names["shuffled"].numpy()}, {"guess": 0}]
+    accepts_only(packed, names, right, [{"guess": 30}, {"guess": -0.1}], "`guess` is a share, from 0 to 1")
+    accepts_only(packed, names, [], [{"shuffled": z}, {"shuffled": z.double()}], "stand in another order")
+    accepts_only(packed, names, [], [{"shuffled": z.roll(2, 1)}], "padding has no gates")
+    accepts_only(packed, names, [], [{"shuffled": (z != 0).float().flip(1) * mask}], "keeps the values of its gates")
+
+
+def test_a_model_without_an_alignment_gives_no_weight_to_null() -> None:
+    packed, names = solved("13_train_nli", 1, p=SimpleNamespace(model="recurrent"), np=np)
+    accepts_only(packed, names, [{"guess": "nouns"}], [{"of_null": {"a": 1.0}}], "`of_null` stays empty")
+    accepts_only(packed, names, [], [{"guess": "verbs"}], '`guess` is "a" or "nouns"')
+
+
 def test_the_last_break_is_a_number_of_words_and_a_map_has_one_of_the_names() -> None:
     maps = {name: mapping.function for name, mapping in MAPPINGS.items() if not mapping.special_case_of}
     given = {"torch": torch, "np": np, "maps": maps, "all_mappings": all_mappings, "fusedmax": fusedmax}
