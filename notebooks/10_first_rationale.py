@@ -362,10 +362,10 @@ if is_ours:
 
 # %% [markdown]
 # Where the model reads an opinion whole, its error is about as large as that of the perfect reader of one opinion. In
-# the few reviews in which it reads none whole, its error is far larger. If the model also read the other opinion of
-# each review, its loss would fall by no more than the error in the second row of the table. So do not expect that this
-# model, or another, finds all informative words. If you want *all* reasons, it is not enough to train for the
-# prediction.
+# the few reviews in which it reads none whole, its error is far larger. Suppose that the model also read the other
+# opinion of each review of the first kind. Then its error there could fall to 0 at best, and this gain is about as
+# small as the error in the second row of the table. So do not expect that this model, or another, finds all
+# informative words. If you want *all* reasons, it is not enough to train for the prediction.
 
 # %% [markdown]
 # ## 6. The predictor sees nothing else

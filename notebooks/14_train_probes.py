@@ -24,9 +24,9 @@
 #
 # With `params/probes/squad.yaml` you get the paper's model at full size, with 24 layers of 1,024 units on up to 384
 # pieces, fine-tuned by others. We have only counted what this costs, and we have not measured it. A step on 8
-# questions runs the model twice, once without gradients and once with gradients, and takes about 8 TFLOP. An epoch
-# has 11,000 steps, so it takes half an hour to an hour on a device that computes 25 to 50 TFLOP per second. The
-# states need about 15 GB of memory.
+# questions runs the model twice, once without gradients and once with gradients. The weights are frozen, so the way
+# back costs about as much as one more run, and a step takes 6 TFLOP at most. An epoch has 11,000 steps, so it takes
+# 20 to 45 minutes on a device that computes 25 to 50 TFLOP per second. The states need about 15 GB of memory.
 
 # %% tags=["parameters"]
 corpus: str = "toy"  # toy (are there more n than m among these digits?), sst, xquad or squad
@@ -231,7 +231,8 @@ if truth_known:
     kl_of_nothing = float(np.mean(of_texts or [0.0]))
     worse = {method for method, one in found.items() if one.metrics["test"].get("kl_1", 0) > kl_of_nothing}
     print(f"a constant attribution has {kl_of_nothing:.3f} nats; methods that are worse: {worse or 'none'}")
-# The truth is uniform over m of T positions, and the attribution is 1/T at each, so KL = ln(T / m). A method with a
+# The truth is uniform over the gold positions, and the attribution is uniform over all positions. So at each gold
+# position the ratio of the two is num_positions / num_gold, and the KL divergence is its logarithm. A method with a
 # larger divergence gives some gold positions even less weight than a uniform attribution does.
 
 # %% tags=["check"]

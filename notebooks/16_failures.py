@@ -124,7 +124,7 @@ first, second = torch.randn(2, 200_000, dtype=torch.float64, generator=generator
 for rho, share in told.items():
     other = rho * first + math.sqrt(1 - rho**2) * second
     same = ((first > 0) == (other > 0)).double().mean().item()
-    assert abs(same - share) < 0.005, "five standard errors of 200,000 draws"
+    assert abs(same - share) < 0.005, "more than four standard errors of 200,000 draws"
 assert told[0.0] == 0.5, "independent aspects tell nothing"
 
 # %% [markdown]
@@ -355,7 +355,7 @@ if claims.apply_to(p, "16_failures", only_defaults=True):
 # ## Summary
 #
 # You made a rationale fail. If the data are correlated, a model may read the wrong aspect. After a skewed start,
-# selector and predictor may agree on a code. You saw that you notice neither of these from the accuracy. You also
+# selector and predictor may agree on a code. You cannot notice either of these from the accuracy alone. You also
 # know three remedies. In the first, both parts share an encoder. In the second, another predictor reads everything.
 # In the third, the selector learns from some gold rationales.
 #
