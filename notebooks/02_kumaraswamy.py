@@ -204,9 +204,9 @@ textbook_cdf, repaired_cdf = 1 - log_survival.exp(), -log_survival.expm1()
 
 # %% tags=["check"]
 true_cdf = 10.0 ** -torch.arange(1, 13)
-assert textbook_cdf.dtype == repaired_cdf.dtype == single, "both in float32: dtype=single"
-assert ((repaired_cdf / true_cdf - 1).abs() < 1e-6).all(), "`repaired_cdf` has six digits of the true cdf everywhere"
-assert (textbook_cdf - true_cdf).abs().max() < 1e-7, "`textbook_cdf` is right to the spacing of numbers near 1"
+assert textbook_cdf.dtype == repaired_cdf.dtype == single, "one of the two is not in float32: take dtype=single"
+assert ((repaired_cdf / true_cdf - 1).abs() < 1e-6).all(), "`repaired_cdf` is not right to six digits everywhere"
+assert (textbook_cdf - true_cdf).abs().max() < 1e-7, "`textbook_cdf` is further off than numbers near 1 are apart"
 whole = textbook_cdf.double() * 2**24  # differences of float32 numbers in [1/2, 1] are multiples of their spacing
 assert (whole == whole.round()).all(), "`textbook_cdf` has digits that 1 - exp does not leave in float32"
 assert (textbook_cdf != 0).sum() == still_there, "count the entries of `textbook_cdf` that are not 0"
@@ -501,8 +501,10 @@ for fixed_b in (1.0, 5.0, 10.0):
 for fixed_b, k_there, u_there in zip((1.0, 5.0, 10.0), best_k, best_u, strict=True):
     many_a = torch.full_like(grid, 2.0).requires_grad_()
     (slope_of_a,) = torch.autograd.grad(Kumaraswamy(many_a, fixed_b).icdf(grid).sum(), many_a)
-    assert abs(u_there - grid[slope_of_a.argmax()]) < 3e-3, f"b = {fixed_b}: the sample moves faster at another u"
-    assert abs(Kumaraswamy(2.0, fixed_b).cdf(torch.tensor(k_there)) - u_there) < 3e-3, "k is the quantile of u"
+    faster = f"b = {fixed_b}: the sample moves faster at a u that is not in `best_u`"
+    assert abs(u_there - grid[slope_of_a.argmax()]) < 3e-3, faster
+    u_of_k = Kumaraswamy(2.0, fixed_b).cdf(torch.as_tensor(k_there))
+    assert abs(u_of_k - u_there) < 3e-3, f"b = {fixed_b}: `best_k` is not the sample that comes from `best_u`"
 assert same_k == (max(best_k) - min(best_k) < 4e-3), "`same_k` is not what you found"
 assert same_u == (max(best_u) - min(best_u) < 4e-3), "`same_u` is not what you found"
 

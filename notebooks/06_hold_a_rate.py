@@ -712,8 +712,8 @@ for limit, trace in stuck.items():
 # **Exercise 1** (predict, change, explain; 8 minutes). *Predict* what happens if $l$ is -0.01 instead of -0.1. Does the
 # plateau of the gradient of $c$, for $S \to 0$, rise or fall (`plateau_moves`, "rises" or "falls")? *Change* $l$ and
 # compute the size $\tau (1 - \tau)\, |\ln(1 - k_0^a)|$ of the plateau for both. Take the gate of section 2 ($a = \ln
-# 2$) and the target `p.selection`. Call this `plateaus`, a dict of -0.1 and -0.01. *Explain* the change with the
-# probability that such a gate is exactly 0.
+# 2$) and the target `p.selection`. Call this `plateaus`, a dict with the keys -0.1 and -0.01, and give both numbers to
+# six digits after the point. *Explain* the change with the probability that such a gate is exactly 0.
 
 # %% tags=["prediction"]
 plateau_moves = "falls"
@@ -724,7 +724,7 @@ for left_end in (-0.1, -0.01):
     k_zero = -left_end / (p.right - left_end)
     log_open = torch.tensor(1 - k_zero ** closing.a[0].item()).log().item()
     plateaus[left_end] = p.selection * (1 - p.selection) * abs(log_open)
-    print(f"left = {left_end}: P(z = 0) at b = 1 {k_zero ** closing.a[0].item():.3f}, plateau {plateaus[left_end]:.4f}")
+    print(f"left = {left_end}: P(z = 0) at b = 1 {k_zero ** closing.a[0].item():.3f}, plateau {plateaus[left_end]:.6f}")
 # A shorter tail has less mass below 0. The shape b is the exponent of the rest, so one unit of b shuts the gate less,
 # and one unit back opens it less.
 
@@ -734,7 +734,8 @@ for left_end, claimed in plateaus.items():
     gate_shut = HardKuma(torch.tensor(2.0).log(), softplus(raw_shut), left_end, p.right)
     slope_shut = torch.autograd.grad(gate_shut.log_prob_nonzero - gate_shut.log_prob_zero, raw_shut)[0]
     there = p.selection * (1 - p.selection) * slope_shut.abs().item()
-    assert abs(claimed - there) < 1e-6, f"left = {left_end}: too {'low' if claimed < there else 'high'}"
+    size = "too low" if claimed < there else "too high"
+    assert abs(claimed - there) < 1e-6, f"`plateaus`: the size for l = {left_end} is {size}, or rounded too much"
 lower = plateaus[-0.01] < plateaus[-0.1]
 assert plateau_moves == ("falls" if lower else "rises"), "`plateau_moves` is not what you found"
 
@@ -757,7 +758,8 @@ print(f"extremes of the rate without the term {loose.rate.min():.3f} and {loose.
 
 # %% tags=["check"]
 moved = loose.multiplier.diff()
-assert len(loose.rate) == p.num_steps and torch.allclose(moved, p.multiplier_rate * loose.gap[1:]), "a trace of (S11)"
+assert len(loose.rate) == p.num_steps, "`loose` is not the trace of a run of `train_one_gate`"
+assert torch.allclose(moved, p.multiplier_rate * loose.gap[1:]), "`loose` does not follow the signed rule (S11)"
 assert not loose.rate.equal(one.rate), "`loose` is the trace with the quadratic term"
 again = train_one_gate(Constraint(p.selection, **{**signed, "quadratic": 0}))
 assert torch.allclose(loose.rate, again.rate, atol=1e-6), "`quadratic` is not 0, or more has changed"

@@ -221,10 +221,11 @@ for gamma in (0.29, 0.31, 1.29, 1.31):
 # if the other two alone give a threshold above its score: ((1 + 0.7) / gamma - 1) / 2 >= 0.2 / gamma.
 
 # %% tags=["check"]
-for gamma, words_below, words_above in ((bare_gamma, 1, 2), (pair_gamma, 2, 3)):
-    supports = [int((sparsemax(torch.tensor([1.0, 0.2, 0.7]).double(), gamma=factor * gamma) > 0).sum())
-                for factor in (0.999, 1.001)]
-    assert supports == [words_below, words_above], f"around {gamma}: {supports[0]}, then {supports[1]} words"
+for name, gamma, words_below in (("bare_gamma", bare_gamma, 1), ("pair_gamma", pair_gamma, 2)):
+    for where, factor, wanted in (("below", 0.999, words_below), ("above", 1.001, words_below + 1)):
+        count = int((sparsemax(torch.tensor([1.0, 0.2, 0.7]).double(), gamma=factor * gamma) > 0).sum())
+        told = f"`{name}`: at a gamma just {where} {gamma:.4g}, {count} words have a weight, not {wanted}"
+        assert count == wanted, told
 
 # %% [markdown]
 # ## 3. Fusedmax: segments

@@ -18,7 +18,7 @@ import torch
 from rationale import figures, metrics
 from rationale.data.corpora import synthetic
 from rationale.distributions import HardConcrete, HardKuma, Kumaraswamy
-from rationale.nn import MAPPINGS, all_mappings, decide, fusedmax
+from rationale.nn import MAPPINGS, all_mappings, decide, fusedmax, sparsemax
 from rationale.objectives import Constraint, expected_transitions
 from rationale.runs import root
 from rationale.runs.exercises import TASK, check_answer, exercises, is_tagged, names_of, pack
@@ -524,6 +524,29 @@ def test_the_last_break_is_a_number_of_words_and_a_map_has_one_of_the_names() ->
     accepts_only(packed, names, three, wrong, "it does not break after -?[0-6] words")
     other = [{"only_swap": names["only_swap"] | {name}} for name in ("entmax15", "Softmax")]
     accepts_only(packed, names, [], other, "2. the names of the maps are softmax, sparsemax")
+
+
+def test_a_refused_answer_is_named_and_told_what_is_wrong_with_it(in_float64) -> None:
+    packed, names = solved("40_sparse_attention", 1, torch=torch, sparsemax=sparsemax)
+    accepts_only(packed, names, [{"bare_gamma": torch.tensor(0.3), "pair_gamma": np.float64(1.3)}],
+                 [{"bare_gamma": 0.8}, {"bare_gamma": 1.3}],
+                 "`bare_gamma`: at a gamma just below .* have a weight, not 1")  # fmt: skip
+    accepts_only(packed, names, [], [{"pair_gamma": 0.8}], "`pair_gamma`: .* just above .* 2 words .*, not 3")
+    given = {"torch": torch, "HardKuma": HardKuma, "decide": decide}
+    packed, names = solved("04_explore_shapes", 4, **given)
+    short = [{"borders": [], "sequence": ["open"]}, {"borders": names["borders"][:1], "sequence": ["open", "between"]}]
+    accepts_only(packed, names, [], short, "`sequence` ends with .*, but at b = 10 the gate is closed")
+    late = [{"borders": names["borders"][1:], "sequence": ["between", "closed"]}]
+    accepts_only(packed, names, [], late, "`sequence` begins with between, but at b = 0.1 the gate is open")
+    given = {"torch": torch, "Kumaraswamy": Kumaraswamy, "grid": torch.linspace(0.0005, 0.9995, 1000)}
+    packed, names = solved("02_kumaraswamy", 2, **given)
+    accepts_only(packed, names, [{"best_k": torch.tensor(names["best_k"])}], [{"best_k": [0.5] * 3}],
+                 "b = 1.0: `best_k` is not the sample that comes from `best_u`")  # fmt: skip
+    closing = SimpleNamespace(a=torch.tensor([2.0]).log())
+    given = {"torch": torch, "HardKuma": HardKuma, "p": SimpleNamespace(right=1.1, selection=0.4)}
+    packed, names = solved("06_hold_a_rate", 1, softplus=torch.nn.functional.softplus, closing=closing, **given)
+    less = [{"plateaus": {end: factor * size for end, size in names["plateaus"].items()}} for factor in (-1, 0.5)]
+    accepts_only(packed, names, [], less, "`plateaus`: the size for l = -0.1 is too low")
 
 
 # --- executed
