@@ -302,13 +302,27 @@ at_one, above = 1 + (swing.multiplier < 1).sum(), (swing.rate > p.selection).sum
 print(f"the multiplier reaches 1 at step {at_one} and peaks at {swing.multiplier.max():.0f}")
 print(f"the price of text is {price_gate[0]:.2f}")
 print(f"the rate stays above the target for {above} steps and ends at {swing.rate[-1]:.1e}")
+open_v = torch.tensor([-4.0], requires_grad=True)
+wide_open = HardKuma(softplus(torch.tensor(3.0)), softplus(open_v), p.left, p.right)  # as ours at the price of text
+task_gain, open_rate = toy_gates.expected_log_gain(wide_open), wide_open.log_prob_nonzero.exp()
+by_task, by_rate = (torch.autograd.grad(line.sum(), open_v, retain_graph=True)[0] for line in (task_gain, open_rate))
+print(f"a gate with P(z = 1) = {wide_open.prob_one.item():.2f} and P(z = 0) = {wide_open.prob_zero.item():.0e}: the "
+      f"gradient of the task by v is {(by_task / by_rate).item():.0f} times that of S")
+
+# %% tags=["check"]
+assert by_task / by_rate > price_gate[0], "a wide-open gate resists a multiplier at the price of text"
+if (p.left, p.right) == (-0.1, 1.1):
+    assert by_task / by_rate > 100, "and one far beyond the price"
 
 # %% [markdown]
 # You see the path climb along the right edge. While the multiplier is far below the price, training opens the gate.
-# When the multiplier finally reaches the price, the gate is wide open. For such a gate $\partial S / \partial v$ is
-# small, because the factors $\ln(1 - k_0^{\,a})$ and $\sigma(v)$ of (S6) are small. So the multiplier has to grow far
-# beyond the price before the gate moves. Once the gate does move, it runs past the target and shuts, because the
-# multiplier cannot come back down in time.
+# When the multiplier finally reaches the price, the gate is wide open, and this multiplier does not yet move it. Why?
+# The rate changes only if the probability that the gate is exactly 0 changes. In a wide-open gate this probability is
+# nearly 0, so the factor $\ln(1 - k_0^{\,a})$ of (S6) is nearly 0 as well, and $S$ has almost no gradient. The task
+# still has one. Some draws of the gate lie a little below 1, and the task pushes them up. The last printed line
+# compares the two gradients of a gate that is about as open as ours at this moment. Before the multiplier outweighs the
+# task, it has to grow to about the quotient of the two, which is far beyond the price. Once the gate does move, it runs
+# past the target and shuts, because the multiplier cannot come back down in time.
 #
 # Here is the rule. We write $m$ for the smoothed violation, which starts from 0. At each step, it keeps the share
 # $\alpha$ of its old value. We write $\eta$ for the step size of the multiplier:
@@ -599,6 +613,11 @@ print(f"task over authors' rule: {ratio[at_three]:.2f} at v = 3, {ratio[-1]:.2f}
 # started its multiplier below the price. Later the multiplier is so small that it no longer matters, and yet the gate
 # does not come back. Even without any constraint, this gate would not move.
 #
+# You may wonder how so small a gradient can shut the gate further, by a factor of several hundred. The reason is Adam,
+# with which we train. Adam divides each gradient by the size of the recent gradients. So even a tiny gradient moves the
+# gate, as long as it does not become smaller from step to step. Here it does become smaller, because both $S$ and
+# $\lambda$ fall, and soon the gate stands still.
+#
 # The signed rule opens the gate again, but it overshoots. At each step below the target, its multiplier has added a
 # negative gap. So when the rate reaches the target, the multiplier is still negative, and it pushes the rate further
 # up. The printed lines have the highest rate. (On the logarithmic axis of the figure it is hard to see.)
@@ -623,6 +642,38 @@ error = 5 * by_draw.std() / p.num_samples**0.5 * torch.tensor(3.0).sigmoid()
 difference = by_draw.mean() * torch.tensor(3.0).sigmoid() - task_pull[at_three]
 assert task_pull[-1] / slope_rate[-1] < 0.1 * price_gate[0], "shut: a tenth of the price outweighs the task"
 assert abs(difference) < error, "(S12), two ways: draws and the integral agree within five standard errors"
+
+# %% [markdown]
+# ### The sign or the log-odds?
+#
+# The signed rule differs from the authors' rule in more than one way. Which of them opens the gate again? We keep the
+# signed multiplier and the quadratic term, and put the difference $S - \tau$ in the place of the violation $c$ in
+# log-odds. For two hundred steps, we train the gate of this section, which starts at $v = 6$, and one that is shut far
+# more tightly, at $v = 30$. Which of the four runs will open their gate?
+
+# %%
+opening, short = {}, {**training, "num_steps": 200}
+for violation_name, rule in (("S - tau", toy_gates.SignedDifference), ("c", Constraint)):
+    for start in (6, 30):
+        selector = toy_gates.toy_gate(p.left, p.right, -3.0, start)
+        trace = toy_gates.hold_rate(rule(p.selection, **signed), selector, one_word, **short)
+        opening[violation_name, start] = trace.rate
+for (violation_name, start), rates in opening.items():
+    print(f"v = {start:2}, violation {violation_name:7}: rate from {rates[0]:.1e} to {rates[-1]:.1e} in 200 steps")
+
+# %% tags=["check"]
+if settles and p.learning_rate >= 0.05:
+    assert min(opening["S - tau", 6][-1], opening["c", 6][-1]) > 0.1, "with a signed multiplier, this gate opens"
+    assert opening["c", 30][-1] > 1e6 * opening["c", 30][0], "the tightly shut gate opens with c ..."
+    assert opening["S - tau", 30][-1] < 2 * opening["S - tau", 30][0] < 1e-10, "... and not with the difference"
+    assert shut["authors' rule"].rate[200] < 0.1 * shut["authors' rule"].rate[0], "under the authors' rule it moves ..."
+    assert shut["authors' rule"].rate[-1] > 0.9 * shut["authors' rule"].rate[200], "... and then it stands still"
+
+# %% [markdown]
+# For the gate of this section, the sign is enough. A multiplier that is negative pushes the rate up, and Adam makes up
+# for the small gradient of $S$. For the tightly shut gate, you need the log-odds. Adam adds $10^{-8}$ to the size by
+# which it divides, so a gradient that is far smaller than this number moves nothing. The gradient of $S$ falls below
+# every such number if the gate is shut tightly enough, and that of $c$ does not.
 
 # %% [markdown]
 # ## 7. A limit against winding up

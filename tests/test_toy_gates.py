@@ -52,6 +52,20 @@ def test_a_clue_tells_much_of_the_worth_and_not_all():
     assert correlation == pytest.approx(1 / math.sqrt(1 + 0.5**2), abs=0.02)
 
 
+def test_a_signed_difference_has_the_gradient_of_the_rate_and_moves_its_multiplier_as_the_signed_rule_does():
+    rules = [rule(0.4, step=0.2, quadratic=50.0) for rule in (toy_gates.SignedDifference, Constraint)]
+    for rule in rules:
+        rule.update(torch.tensor(0.1), 1.0)
+    multiplier = rules[0].multiplier.item()
+    assert multiplier == rules[1].multiplier.item() == pytest.approx(0.2 * (0.1 - 0.4))
+    log_rate = torch.tensor(1e-9, dtype=torch.float64).log().requires_grad_()
+    slopes = [torch.autograd.grad(rule(log_rate, torch.log1p(-log_rate.exp())), log_rate)[0].item() for rule in rules]
+    assert slopes[0] == pytest.approx((multiplier - 50 * 0.4) * 1e-9)
+    assert abs(slopes[1]) > 1, "in log-odds the gradient does not shrink with the rate"
+    rate = torch.tensor(0.3, dtype=torch.float64)
+    assert rules[0](rate.log(), (1 - rate).log()).item() == pytest.approx(multiplier * -0.1 + 25 * 0.1**2)
+
+
 def test_the_smallest_loss_is_that_of_the_words_with_the_largest_clues():
     worth, clue = torch.tensor([[1.0, 2.0, 5.0]]).double(), torch.tensor([[0.1, 0.3, 0.2]]).double()
     by_hand = [-math.log(0.2), -math.log(0.2 + 0.7 * 2 / 8), -math.log(0.2 + 0.7 * 7 / 8)]

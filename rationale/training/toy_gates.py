@@ -88,6 +88,20 @@ class FixedPrice(nn.Module):
         return self.multiplier * log_value.exp()
 
 
+class SignedDifference(Constraint):
+    """The rule `signed` of `Constraint` with the difference from the target in the place of the one in log-odds.
+
+        term = multiplier (value - target) + quadratic / 2 (value - target)^2
+
+    Section 6 of `06_hold_a_rate` compares the two on gates that are shut.
+    """
+
+    def forward(self, log_value: Tensor | float, *_: Tensor | float | None) -> Tensor:
+        """The term to add to the loss, []."""
+        difference = torch.as_tensor(log_value).exp() - self.target
+        return self.multiplier * difference + self.quadratic / 2 * difference.square()
+
+
 def likelihood(z: Tensor, worth: Tensor) -> Tensor:
     """Probability of the right class of five, given the gates: 0.2 without words, 0.9 with all the worth.
 
