@@ -239,18 +239,24 @@ for name, gamma, words_below in (("bare_gamma", bare_gamma, 1), ("pair_gamma", p
 # $$\text{fusedmax}(x) = P_\Delta\big(P_{TV}(x/\gamma)\big), \qquad
 # P_{TV}(x) = \arg\min_y\; \tfrac12\lVert y - x\rVert^2 + \lambda \sum_i \lvert y_{i+1} - y_i\rvert. \tag{A3}$$
 #
-# We need $P_{TV}(x)$ only where it is above the threshold of the projection. Suppose first that we only want to know
-# where it is above a given level $\ell$. These places form a set $A$. Give each place in $A$ the cost $\ell - x_i$, and
-# each border of $A$ inside the text the cost $\lambda$. Then $A$ is the set with the lowest total cost, and we find it
-# by dynamic programming, in one pass forward and one pass back. Now we need the right level. Add up how far the values
-# of $P_{TV}(x)$ are above $\ell$. The result is the sum of $x_i - \ell$ over $A$, minus $\lambda$ for each border of
-# $A$. At the threshold of the projection it has to be 1. We find this threshold in rounds, as in section 2. We compute
-# it from all places, drop the places that are not above it, and repeat. The places that remain are the support. In a
-# run of neighbouring places of the support, all places get the same value, the mean of their scores after we have
-# subtracted $\lambda$ for each border of the run. But if the same search finds places of the run that are above this
-# value, we divide the run there, subtract $\lambda$ on the higher side, add it on the lower side, and treat each part
-# in the same way. If two neighbours are fused, we have computed one value for both, so they are equal in all digits.
-# Compare the last two weights below.
+# We need $P_{TV}(x)$ only where it is above the threshold of the projection, and we compute it in three steps.
+#
+# 1. *Where is $P_{TV}(x)$ above a given level $\ell$?* We call the set of these places $A$. Give each place in $A$ the
+#    cost $\ell - x_i$, and each border of $A$ inside the text the cost $\lambda$. Then $A$ is the set with the lowest
+#    total cost, and we find it by dynamic programming, in one pass forward and one pass back.
+# 2. *Which level is the threshold?* Add up how far the values of $P_{TV}(x)$ are above $\ell$. The result is the sum of
+#    $x_i - \ell$ over $A$, minus $\lambda$ for each border of $A$. At the threshold this result has to be 1. We find
+#    the threshold in rounds, as in section 2. We compute it from all places that are left, drop those that are not
+#    above it, and repeat. The places that remain are the support.
+# 3. *Which values are equal?* The support consists of runs of neighbouring places. We suppose at first that all places
+#    of a run get the same value. This value is the sum of their scores, minus $\lambda$ for each border of the run,
+#    divided by their number. Then we search as in step 1, with this value as the level. If no place of the run is above
+#    it, the value is right. Otherwise we divide the run at the borders of the set that we have found. At each of these
+#    borders we subtract $\lambda$ on the higher side and add it on the lower side, and we treat each part in the same
+#    way.
+#
+# If two neighbours are fused, we have computed one value for both, so they are equal in all digits. Compare the last
+# two weights below.
 
 # %%
 example = torch.tensor([1.0, 2.1, 1.9], dtype=torch.float64)
@@ -400,9 +406,9 @@ lines = {f"α = {alpha:g}": entmax(pairs, alpha=alpha)[:, 0] for alpha in (1, 1.
 figures.draw_lines(t, lines, left, title="The larger α is, the smaller a lead is enough", xlabel="t",
                    ylabel="first weight of the scores (t, 0)")
 alphas = np.linspace(1, 3, 41)
-share = {f"γ = {gamma:g}": [(entmax(rows, gamma=gamma, alpha=alpha) == 0).double().mean().item()
+zeros = {f"γ = {gamma:g}": [(entmax(rows, gamma=gamma, alpha=alpha) == 0).double().mean().item()
                             for alpha in alphas.tolist()] for gamma in (0.5, 1.0, 2.0)}  # fmt: skip
-figures.draw_lines(alphas, share, right, title="Both α and γ change the number of zeros", xlabel="α",
+figures.draw_lines(alphas, zeros, right, title="Both α and γ change the number of zeros", xlabel="α",
                    ylabel="share of weights that are 0")
 figures.save_figure(fig, folder, "entmax")
 figures.show(fig)
@@ -411,9 +417,9 @@ figures.show(fig)
 # The first panel shows how $\alpha$ changes the curve. At $\alpha = 1$ it is the curve of softmax, which comes near 1
 # but never reaches it. For $\alpha$ between 1 and 2 it is a smooth curve that reaches 1. At $\alpha = 2$ it is the
 # straight line of sparsemax. At $\alpha = 4$ it is steepest in the middle, and its slope jumps to 0 where it reaches 0
-# and 1. In the second panel, zeros appear when $\alpha > 1$. A small $\gamma$ has the same effect on their number as a
-# large $\alpha$. The two differ in the weights that remain, because $\alpha$ decides how these weights depend on the
-# scores.
+# and 1. In the second panel, no weight is 0 at $\alpha = 1$, and the share of zeros never falls as $\alpha$ grows. A
+# small $\gamma$ has the same effect on their number as a large $\alpha$. The two differ in the weights that remain,
+# because $\alpha$ decides how these weights depend on the scores.
 #
 # We accept $\alpha$ from 1 to 4. The bracket in (A6) is a difference with an error of about $10^{-16}$, and a weight
 # is its root of order $\alpha - 1$. Up to $\alpha = 2$ the root does not enlarge this error. At $\alpha = 4$ a weight
@@ -432,6 +438,7 @@ figures.show(fig)
 # `model=entmax alpha=1.3`, `model=entmax15` or `model=entmax learned_alpha=true` (Correia, Niculae and Martins 2019).
 
 # %% tags=["check"]
+assert all(line[0] == 0 and line == sorted(line) for line in zeros.values()), "a larger alpha, more zeros"
 change, h = scores_of(p.num_samples, 6), 1e-4
 for alpha in (1.2, 1.5, 1.8):
     at = torch.tensor(alpha, dtype=torch.float64, requires_grad=True)
@@ -596,6 +603,9 @@ if p.num_steps >= 400 and p.learning_rate == 0.05:
     stuck, woken = (run[-1][0] for run in runs.values())
     assert woken < 0.5 * stuck, "with a rising price the attention is found"
     assert runs["λ = 0.5 from the start"][0][1] == 1.0, "every row is dead at the start"
+    at_final_price = [share_of_dead for _, share_of_dead in runs["λ rises to 0.5"]]
+    assert at_final_price[0] == 1.0, "with the rising price, every row would be dead at 0.5 at first ..."
+    assert at_final_price[20] < 0.05, "... but no longer when the price has risen to 0.05"
 
 # %% tags=["figure"]
 fig, (left, right) = figures.new_figure(ncols=2, size=(13, 4.2))
@@ -610,8 +620,10 @@ figures.show(fig)
 
 # %% [markdown]
 # With $\lambda = 0.5$ from the start, you see that every row stays dead. The loss falls all the same, because the model
-# learns to read the mean of all tokens, but it remains far above 0. If $\lambda$ rises slowly, the rows get a gradient
-# after a few steps, and the loss comes near 0.
+# learns to read the mean of all tokens, but it remains far above 0. If $\lambda$ rises from 0, the rows have a gradient
+# from the first step on, and the scores grow. In the second panel we ask which rows would be dead at the final price of
+# 0.5. At first all of them would be. After some twenty steps hardly any row would be, although $\lambda$ has only risen
+# to 0.05 by then. So when $\lambda$ reaches 0.5, the scores are already large enough, and the loss comes near 0.
 #
 # **Rows that settle too early.** A row can also lose its gradient in another way. A row that satisfies (A9) has one
 # group, to which all words belong. A row whose whole weight is on one word has only one group, too. By the rank of
