@@ -18,7 +18,7 @@
 #
 # **You will learn**
 # - why a fixed price does not give you the rate that you want, and what the right price means;
-# - why a constraint needs log-odds once gates are shut;
+# - why a constraint needs log-odds once gates are tightly shut;
 # - how the authors' multiplier and a signed multiplier move, and why the first cannot reopen a gate that is nearly
 #   shut;
 # - what *winding up* is, and when to limit it.
@@ -152,7 +152,7 @@ for at in (50, 130, 330):
 # > Why the factor $\tau(1-\tau)$? It makes the slope of $c$ by $S$ equal to 1 at the target, so near the target the
 # > two measures agree, $c = S - \tau + O((S-\tau)^2)$. Far from the target they differ. As $S \to 0$, the slope of
 # > $c$ by $v$ tends to $\tau(1-\tau)\ln(1 - k_0^a)$, which is not 0. You see this value as the plateau at the right
-# > end of the figure.
+# > end of the figure. At the end of section 6 you see for which gates this makes a difference in training.
 
 # %% tags=["check"]
 pull = torch.tensor(1 - (-p.left / (p.right - p.left)) ** closing.a[0].item()).log()  # ln(1 - k0^a)
@@ -646,10 +646,10 @@ assert abs(difference) < error, "(S12), two ways: draws and the integral agree w
 # %% [markdown]
 # ### The sign or the log-odds?
 #
-# The signed rule differs from the authors' rule in more than one way. Which of them opens the gate again? We keep the
-# signed multiplier and the quadratic term, and put the difference $S - \tau$ in the place of the violation $c$ in
-# log-odds. For two hundred steps, we train the gate of this section, which starts at $v = 6$, and one that is shut far
-# more tightly, at $v = 30$. Which of the four runs will open their gate?
+# The signed rule differs from the authors' rule in more than one way. What opens the gate again? We keep the signed
+# multiplier and the quadratic term, and put the difference $S - \tau$ in the place of the violation $c$ in log-odds.
+# For two hundred steps, we train the gate of this section, which starts at $v = 6$, and one that is shut far more
+# tightly, at $v = 30$. In which of the four runs will the gate open?
 
 # %%
 opening, short = {}, {**training, "num_steps": 200}
@@ -663,17 +663,18 @@ for (violation_name, start), rates in opening.items():
 
 # %% tags=["check"]
 if settles and p.learning_rate >= 0.05:
-    assert min(opening["S - tau", 6][-1], opening["c", 6][-1]) > 0.1, "with a signed multiplier, this gate opens"
+    assert min(opening["S - tau", 6][-1], opening["c", 6][-1]) > 0.1, "if the term pushes up, this gate opens"
     assert opening["c", 30][-1] > 1e6 * opening["c", 30][0], "the tightly shut gate opens with c ..."
     assert opening["S - tau", 30][-1] < 2 * opening["S - tau", 30][0] < 1e-10, "... and not with the difference"
     assert shut["authors' rule"].rate[200] < 0.1 * shut["authors' rule"].rate[0], "under the authors' rule it moves ..."
     assert shut["authors' rule"].rate[-1] > 0.9 * shut["authors' rule"].rate[200], "... and then it stands still"
 
 # %% [markdown]
-# For the gate of this section, the sign is enough. A multiplier that is negative pushes the rate up, and Adam makes up
-# for the small gradient of $S$. For the tightly shut gate, you need the log-odds. Adam adds $10^{-8}$ to the size by
-# which it divides, so a gradient that is far smaller than this number moves nothing. The gradient of $S$ falls below
-# every such number if the gate is shut tightly enough, and that of $c$ does not.
+# For the gate of this section, the sign is enough. Below the target, a negative multiplier and the quadratic term
+# both push the rate up, whereas a positive multiplier never does. The gradient of $S$ is small, but Adam makes up for
+# that. For the tightly shut gate, you need the log-odds. Adam adds $10^{-8}$ to the size by which it divides, so a
+# gradient that is far smaller than this number moves nothing. The gradient of $S$ falls below every such number if
+# the gate is shut tightly enough, and that of $c$ does not.
 
 # %% [markdown]
 # ## 7. A limit against winding up
