@@ -402,8 +402,10 @@ fig
 # **The answer.** It is not the gates alone, because the signed rule holds the same gates at the target. Compare the
 # printed lines, which come from one run each. With less noise, the authors' rule selects everything for a much shorter
 # time and the model learns the task, but the rate still ends below its target. Only the signed rule also holds the
-# target. (We have not tried it with the noisy estimator.) Our explanation is this. In the authors' recipe, the noise
-# hides the task, so that only the price moves the gates. And the gradient of an open Bernoulli gate is tiny, because it
+# target. (We have not tried it with the noisy estimator.)
+#
+# We have an explanation, but we have not tested all of it. In the authors' recipe, the gradient of the task is so noisy
+# that over many steps only the price moves the gates. And the gradient of an open Bernoulli gate is tiny, because it
 # has the factor $p (1 - p)$. So the multiplier grows until even this tiny gradient shuts the gates. By then the
 # multiplier is far too large, and a rule that can only lower a rate cannot bring the words back. With the signed rule
 # we compare the log-odds of the rate with those of the target. The derivative of these log-odds does not contain the
