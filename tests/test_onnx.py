@@ -21,7 +21,8 @@ from rationale.errors import BadInput
 from rationale.models import build_extractor
 from rationale.models.exported import graph_of
 from rationale.models.transformers import load_any_encoder
-from rationale.nn import ENCODERS, GATES, Gate
+from rationale.nn import ENCODERS, GATES, Gate, LSTMEncoder
+from rationale.parts import register
 from rationale.runs import onnx_reader, predict, root, to_onnx
 from rationale.runs.onnx_reader import load
 from rationale.runs.saved import save_run
@@ -339,6 +340,17 @@ def test_what_cannot_be_exported_is_refused_before_any_work(tmp_path, monkeypatc
     with pytest.raises(BadInput, match="a model of pairs"):
         run.export(tmp_path / "model.onnx")
     assert not list(tmp_path.glob("*.onnx"))
+
+
+def test_an_encoder_of_ones_own_is_told_how_to_say_that_it_can_be_exported(tmp_path, monkeypatch):
+    monkeypatch.setattr(to_onnx, "_exported", lambda graph: pytest.fail("work was begun"))
+    try:
+        register("own", type("Mine", (LSTMEncoder,), {"can_export": False}))
+        run = saved(tmp_path, parameters(encoder="own"))
+        with pytest.raises(BadInput, match="encoder own does not say that it can be exported; .* can_export = True"):
+            run.export(tmp_path / "model.onnx")
+    finally:
+        ENCODERS.pop("own", None), ENCODERS.files.pop("own", None)
 
 
 @pytest.mark.deep

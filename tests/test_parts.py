@@ -1,6 +1,7 @@
 """Parts and parameters of one's own: registered, checked, recorded, loaded again; the example of CONTRIBUTING.md."""
 
 import json
+import math
 import re
 import sys
 import types
@@ -11,7 +12,7 @@ from typing import ClassVar
 import pytest
 import torch
 from small import corpus, parameters
-from torch.distributions import Beta, Normal, SigmoidTransform, TransformedDistribution
+from torch.distributions import Beta, Distribution, Normal, SigmoidTransform, TransformedDistribution
 from torch.nn import functional
 
 import rationale
@@ -19,11 +20,12 @@ from rationale import predict, training
 from rationale.data.corpora import corpus_names, find_corpus
 from rationale.data.corpus import Corpus
 from rationale.data.example import Example
-from rationale.data.read import read_extraction
+from rationale.data.read import read_alignment, read_extraction
 from rationale.distributions import Bernoulli, BinaryConcrete, StretchedRectified
 from rationale.distributions.protocol import GateDistribution
 from rationale.errors import BadInput
-from rationale.models import build_extractor
+from rationale.models import build_aligner, build_extractor
+from rationale.models.seq2seq import Seq2SeqSettings, build_seq2seq
 from rationale.nn import (
     ENCODERS,
     GATES,
@@ -40,7 +42,9 @@ from rationale.nn import (
     Rule,
     decide,
 )
+from rationale.nn.own_laws import require_numbers
 from rationale.nn.pooling import build_pool
+from rationale.nn.rules import require_values
 from rationale.parts import TABLES, file_of, register
 from rationale.runs import notebook_path, root
 from rationale.runs.__main__ import listing
@@ -314,6 +318,95 @@ def test_a_gate_is_refused_before_it_is_trained_if_the_rule_cannot_decide_it(rul
         assert build_extractor(SimpleNamespace(**(vars(p) | {"rule": other})), vectors, "scores", 1)
 
 
+class Clipped:
+    """A normal variable clipped to [0, 1], whose shape is an attribute of the object and not of its class."""
+
+    has_rsample, binary = True, False
+
+    def __init__(self, raw):
+        self.law = Normal(raw.squeeze(-1), 0.5)
+        self.batch_shape = self.law.mean.shape
+
+    log_prob_zero = property(lambda self: torch.special.log_ndtr(-2 * self.law.mean))
+    log_prob_nonzero = property(lambda self: torch.special.log_ndtr(2 * self.law.mean))
+    log_prob_one = property(lambda self: torch.special.log_ndtr(2 * self.law.mean - 2))
+    prob_zero = property(lambda self: self.log_prob_zero.exp())
+    prob_nonzero = property(lambda self: self.log_prob_nonzero.exp())
+    prob_one = property(lambda self: self.log_prob_one.exp())
+    prob_interior = property(lambda self: (1 - self.prob_zero - self.prob_one).clamp(min=0))
+    mean = base_mean = property(lambda self: self.law.mean.clamp(0, 1))  # near enough for these tests
+
+    def entropy(self):
+        return self.law.entropy()
+
+    def log_prob(self, value):
+        return self.law.log_prob(value)
+
+    def sample(self):
+        return self.rsample().detach()
+
+    def rsample(self):
+        return self.law.rsample().clamp(0, 1)
+
+    def rsample_at(self, log_s):
+        return self.law.icdf(log_s.exp()).clamp(0, 1)
+
+
+def test_a_distribution_may_have_its_attributes_in_the_object_instead_of_its_class():
+    p = gate_of(Clipped)
+    assert build_extractor(p, torch.zeros(5, p.embedding_size), "scores", 1).selector.gate.name == "mine"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"prob_zero": property(lambda law: law.law.mean * math.nan)}, "prob_zero of its distribution is NaN"),
+        (
+            {"log_prob_one": property(lambda law: law.law.mean * math.nan)},
+            "of its distribution is NaN for some outputs",
+        ),
+        ({"log_prob": lambda law, value: value * math.nan}, "log_prob of its distribution is NaN"),
+        ({"mean": property(lambda law: law.law.mean)}, "mean of its distribution reaches from -8 to 8; accepted: num"),
+        ({"rsample": lambda law: law.law.rsample()}, "accepted: numbers in [0, 1]"),
+        ({"rsample": lambda law: law.law.sample().clamp(0, 1)}, "rsample of its distribution passes no gradient"),
+        ({"sample": lambda law: torch.rand(8)}, "sample of its distribution is of the form (8,) for outputs of shape"),
+        ({"log_prob_one": lambda law: 0, "prob_one": property(lambda law: law.law.mean * 0)}, "is of the form method"),
+        (
+            {"prob_interior": property(lambda law: torch.full(law.batch_shape, 0.9))},
+            "prob_zero, prob_interior and prob_one of its distribution sum to 1.",
+        ),
+        (
+            {"log_prob_zero": Clipped.log_prob_nonzero, "prob_zero": Clipped.prob_zero},
+            "prob_zero and prob_nonzero of its distribution sum to",
+        ),
+        ({"base_mean": property(lambda law: 5 + law.law.mean)}, "Mine, decided by rule argmax, gives values from 0 to"),
+    ],
+)
+def test_a_gate_whose_numbers_cannot_be_right_is_refused_before_it_is_trained(wrong, said):
+    p = gate_of(type("Wrong", (Clipped,), wrong))
+    told = refusal(build_extractor, p, torch.zeros(5, p.embedding_size), "scores", 1)
+    assert told.startswith("model: Mine") and said in told, told
+
+
+def test_the_draws_of_a_check_move_no_other_random_numbers():
+    state = torch.get_rng_state()
+    require_numbers("model: Mine", Clipped, 1)
+    require_values("rule: Sample", "sample", Clipped(torch.zeros(2, 8, 1)))
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_a_base_that_lacks_a_method_is_told_with_its_name():
+    class NoQuantiles(Distribution):
+        arg_constraints: ClassVar = {}
+
+        def cdf(self, value):
+            return value
+
+    p = gate_of(lambda raw: StretchedRectified(NoQuantiles(raw.shape[:-1])), stretched=False)
+    told = refusal(build_extractor, p, torch.zeros(5, p.embedding_size), "scores", 1)
+    assert "of its distribution needs `icdf`, which is not implemented" in told
+
+
 def soft(raw):
     return StretchedRectified(BinaryConcrete(raw.squeeze(-1), 0.5), 0.0, 1.0)
 
@@ -444,7 +537,7 @@ def test_an_encoder_that_returns_something_else_is_refused_before_it_is_trained(
     said = refusal(build_extractor, p, torch.zeros(5, p.embedding_size), "scores", 1)
     size = 2 * p.hidden_size
     accepted = (
-        f"accepted: a tuple of states (2, 3, {size}) and final states (2, {size}), where {size} is its output_size"
+        f"accepted: a tuple of states (3, 3, {size}) and final states (3, {size}), where {size} is its output_size"
     )
     assert said.startswith("encoder: Mine.forward returns Tensor for inputs of shape") and said.endswith(accepted)
 
@@ -459,6 +552,132 @@ def test_a_pool_that_returns_something_else_is_refused_before_it_is_trained():
     said = refusal(build_extractor, p, torch.zeros(5, p.embedding_size), "scores", 1)
     size = 2 * p.hidden_size
     assert said.startswith("pool: Mine.forward returns (2,) for two texts") and f"(2, {size})" in said
+
+
+def one_is(value):
+    """A rule that gives this function of P(H != 0)."""
+    return staticmethod(lambda gates, mask, threshold, budget: value(gates.prob_nonzero))
+
+
+@pytest.mark.parametrize(
+    ("decides", "said"),
+    [
+        (one_is(lambda shares: 3 * shares), "gives values from"),
+        (one_is(lambda shares: shares * math.nan), "gives values from nan to nan; accepted: numbers in [0, 1]"),
+        (
+            one_is(lambda shares: shares > 0.5),
+            "torch.bool) for gates of shape (2, 8); accepted: that shape, and the ty",
+        ),
+        (one_is(lambda shares: shares.mean(-1)), "returns ((2,), torch.float32) for gates of shape (2, 8); accepted: "),
+        (one_is(lambda shares: None), "returns NoneType for gates of shape (2, 8)"),
+        (lambda self, gates, mask, threshold, budget: gates.mean, "must be a static method of gates, mask, threshold"),
+        (staticmethod(lambda gates, mask: gates.mean), "must be a static method of gates, mask, threshold and budget"),
+    ],
+)
+def test_a_rule_that_gives_something_else_is_refused_before_it_is_trained(decides, said):
+    register("own", type("Mine", (Rule,), {"decide": decides}))
+    p = parameters(rule="own")
+    told = refusal(build_extractor, p, torch.zeros(5, p.embedding_size), "scores", 1)
+    assert told.startswith("rule: Mine.decide") and said in told, told
+
+
+class MeanOfWords(Encoder):
+    """The embedded words through a layer, and their mean."""
+
+    def __init__(self, input_size, hidden_size):
+        super().__init__(input_size, hidden_size)
+        self.layer = torch.nn.Linear(input_size, self.output_size)
+
+    def forward(self, inputs, mask):
+        states = self.layer(inputs) * mask.unsqueeze(-1)
+        return states, states.sum(1) / mask.sum(1, keepdim=True).clamp(min=1)
+
+
+def test_an_encoder_that_keeps_to_its_text_is_accepted():
+    register("own", type("Mine", (MeanOfWords,), {}))
+    p = parameters(encoder="own")
+    assert build_extractor(p, torch.zeros(5, p.embedding_size), "scores", 1)
+
+
+@pytest.mark.parametrize(
+    ("reads", "said"),
+    [
+        (lambda one, mask: (one.layer(one.x), one.layer(one.x).mean(1)), "gives a text another final state if padding"),
+        (lambda one, mask: (one.layer(one.x).flip(1), one.layer(one.x)[:, 0]), "gives a text other states if padding"),
+        (
+            lambda one, mask: (one.states, one.states.sum(1) / mask.sum(1, keepdim=True)),
+            "for a text of one token or none",
+        ),
+        (
+            lambda one, mask: (one.states * math.nan, one.states[:, 0]),
+            "NaN or infinite numbers for a text of three tok",
+        ),
+        (
+            lambda one, mask: (one.states.detach().numpy(), one.states[:, 0]),
+            "returns ['ndarray', (3, 12)] for inputs of",
+        ),
+    ],
+)
+def test_an_encoder_that_reads_padding_or_gives_no_numbers_is_refused_before_it_is_trained(reads, said):
+    """Behind the words that are kept stand those that were removed, so an encoder that reads padding reads these."""
+
+    class Mine(MeanOfWords):
+        def forward(self, inputs, mask):
+            self.x, self.states = inputs, self.layer(inputs) * mask.unsqueeze(-1)
+            return reads(self, mask)
+
+    register("own", Mine)
+    p = parameters(encoder="own")
+    told = refusal(build_extractor, p, torch.zeros(5, p.embedding_size), "scores", 1)
+    assert told.startswith("encoder: Mine.forward") and said in told, told
+
+
+@pytest.mark.parametrize(
+    ("weights", "said"),
+    [
+        (
+            lambda scores, mask, dim: 2 * Uniform.function(scores, mask, dim=dim),
+            "gives weights that sum to 2; accepted",
+        ),
+        (lambda scores, mask, dim: scores.softmax(dim), "gives weights other than 0 where `mask` is False"),
+        (lambda scores, mask, dim: mask / mask.sum(dim, keepdim=True), "weights for a row that is masked as a whole"),
+        (lambda scores, mask, dim: scores * math.nan, "gives NaN or infinite weights for a row of scores"),
+        (lambda scores, mask, dim: scores.sum(dim), "returns (3,) for scores of shape (3, 3)"),
+        (lambda scores, mask, dim: None, "returns NoneType for scores of shape (3, 3)"),
+    ],
+)
+def test_a_mapping_that_gives_no_weights_is_refused_before_it_is_trained(weights, said):
+    class Mine(Mapping):
+        @staticmethod
+        def function(scores, mask=None, gamma=1.0, dim=-1):
+            return weights(scores, mask, dim)
+
+    register("own", Mine)
+    aligner = AlignmentSettings.checked({"corpus": "snli", "model": "own"})
+    translator = SimpleNamespace(**(Seq2SeqSettings(model="own").model_dump()))
+    for build in (
+        lambda: build_aligner(aligner, torch.zeros(5, 4), "classes", 3),
+        lambda: build_seq2seq(translator, 5, 5, 1),
+    ):
+        told = refusal(build)
+        assert told.startswith("model: Mine.function") and said in told, told
+
+
+def test_a_mapping_that_takes_self_or_no_mask_is_refused_in_one_line():
+    class TakesSelf(Mapping):
+        def function(self, scores, mask=None, gamma=1.0, dim=-1):
+            return scores.softmax(dim)
+
+    class NoMask(Mapping):
+        @staticmethod
+        def function(scores, gamma=1.0, dim=-1):
+            return scores.softmax(dim)
+
+    form = "function(scores, mask=None, gamma=..., dim=-1)"
+    told = refusal(TakesSelf.build, SimpleNamespace(gamma=1.0))
+    assert told == f"model: TakesSelf.function takes self; accepted: a static method {form}"
+    told = refusal(NoMask.build, SimpleNamespace(gamma=1.0))
+    assert told == f"model: NoMask.function has no argument mask; accepted: {form}"
 
 
 def test_a_mapping_without_a_function_is_told_its_form():
@@ -477,6 +696,8 @@ def test_a_mapping_without_a_function_is_told_its_form():
     [
         (Example(("a", "b"), 2), "the label 2; accepted: a whole number from 0 to 1"),
         (Example(("a", "b"), 0, (True,)), "a rationale of 1 marks for 2 tokens; accepted: one mark per token"),
+        (Example((), 0), "no token; accepted: at least one"),
+        ({"tokens": ("a",), "label": 0}, "a dict; accepted: an Example"),
     ],
 )
 def test_a_corpus_whose_labels_or_rationales_do_not_fit_is_refused_with_the_number_of_the_example(example, said):
@@ -486,6 +707,58 @@ def test_a_corpus_whose_labels_or_rationales_do_not_fit_is_refused_with_the_numb
         corpus="tea", aspect="overall", num_train=0, num_dev=0, num_test=0, correlation=0.0, fold=0, seed=1
     )
     assert refusal(read_extraction, p) == f"corpus: tea, train, example 2: {said}"
+
+
+def own_corpus(found, **facts):
+    """What a run reads from a corpus of one's own whose reader returns `found`."""
+    given = {"labels": ("no", "yes"), "aspects": ("overall",), "read": {"extraction": lambda _: found}} | facts
+    register("tea", Corpus("tea", "tea", **given))
+    p = {"corpus": "tea", "aspect": "overall", "num_train": 0, "num_dev": 0, "num_test": 0, "seed": 1}
+    return SimpleNamespace(**p)
+
+
+@pytest.mark.parametrize(
+    ("found", "said"),
+    [
+        (
+            {"train": [], "test": []},
+            "its reader returns ['test', 'train']; accepted: a dict with the keys train, dev, test",
+        ),
+        ([], "its reader returns list; accepted: a dict with the keys train, dev, test"),
+        (
+            dict.fromkeys(("train", "dev", "test"), iter(())),
+            "its reader gives a tuple_iterator; accepted: a list of Exa",
+        ),
+    ],
+)
+def test_a_reader_that_returns_something_else_is_refused_in_one_line(found, said):
+    assert said in refusal(read_extraction, own_corpus(found))
+
+
+@pytest.mark.parametrize("label", [0.3, (0.3, 0.2), (3.0,), (math.nan,)])
+def test_a_label_that_is_no_score_is_refused_where_texts_have_scores(label):
+    found = {split: [Example(("a",), label)] for split in ("train", "dev", "test")}
+    told = refusal(read_extraction, own_corpus(found, labels=()))
+    assert told.endswith("accepted: a tuple of numbers in [0, 1], one per score (1)")
+
+
+def test_a_pair_of_ones_own_begins_with_the_word_without_a_meaning():
+    def pairs(*words):
+        return {split: [Example(words, 0, second=words)] for split in ("train", "dev", "test")}
+
+    p = own_corpus({}, read={"alignment": lambda _: pairs("a")})
+    assert "its sides do not both begin with @@NULL@@" in refusal(read_alignment, p)
+    p = own_corpus({}, read={"alignment": lambda _: pairs("@@NULL@@", "a")})
+    assert read_alignment(p).labels == ["no", "yes"]
+
+
+def test_one_text_in_place_of_its_words_and_one_name_in_place_of_names_are_refused():
+    with pytest.raises(TypeError, match="tokens: got the text 'a b', accepted is a tuple of its words"):
+        Example("a b", 0)
+    with pytest.raises(TypeError, match="second: got the text"):
+        Example(("a",), 0, second="b")
+    with pytest.raises(ValueError, match=r"tea: aspects: got 'overall', accepted is a tuple, as in \('overall',\)"):
+        Corpus("tea", "tea", aspects="overall")
 
 
 def test_a_taken_name_another_name_and_another_thing_are_refused():

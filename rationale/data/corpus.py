@@ -57,9 +57,10 @@ class Corpus:
         The result of the function depends on the task:
 
         extraction, alignment
-            {"train", "dev", "test"} -> list of Example; for alignment, with the hypothesis as `second`
+            {"train", "dev", "test"} -> list of Example; for alignment, with the hypothesis as `second`, and with
+            `pairs.NULL` as the first word of both sides
         generation
-            `targets.Targets`, with the target text as `second`
+            `targets.Targets`, with the target text as `second`, and `targets.END` as its last word
         probing
             {"train", "dev", "test"} -> list of Example, or of `example.Question` where `spans` is True
     labels : tuple of str
@@ -92,7 +93,7 @@ class Corpus:
     Raises
     ------
     ValueError
-        An unknown task or tokeniser.
+        An unknown task or tokeniser, or one name where a tuple of names is accepted.
     """
 
     name: str
@@ -113,6 +114,9 @@ class Corpus:
     exact: bool = False
 
     def __post_init__(self):
+        for what in ("labels", "aspects", "scores"):
+            if isinstance(given := getattr(self, what), str):
+                raise ValueError(f"{self.name}: {what}: got {given!r}, accepted is a tuple, as in ({given!r},)")
         for what, given, accepted in (("read", self.read, TASKS), ("tokeniser", [self.tokeniser], TOKENISERS)):
             for name in given:
                 if name not in accepted:

@@ -41,6 +41,11 @@ class Example:
         `tokens`.
     informative : tuple of bool, length T, or None
         A second gold, where texts are made up: True for the words of the gold rationale that carry the label.
+
+    Raises
+    ------
+    TypeError
+        If `tokens` or `second` is one text, whose letters would be its words.
     """
 
     tokens: tuple[str, ...]
@@ -52,6 +57,9 @@ class Example:
     informative: tuple[bool, ...] | None = None
 
     def __post_init__(self):
+        for name in ("tokens", "second"):
+            if isinstance(getattr(self, name), str):
+                raise TypeError(f"{name}: got the text {getattr(self, name)[:40]!r}, accepted is a tuple of its words")
         object.__setattr__(self, "tokens", tuple(map(intern, self.tokens)))
         if self.second is not None:
             object.__setattr__(self, "second", tuple(map(intern, self.second)))

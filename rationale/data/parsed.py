@@ -1,13 +1,16 @@
 """Corpora that were read before come from the cache (`cache`); the first time, their reader reads them."""
 
 import json
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
 
 from rationale.data import cache
-from rationale.data.corpus import OWN_CORPORA, Corpus, Request
+from rationale.data.corpus import OWN_CORPORA, SPLITS, Corpus, Request
+from rationale.data.example import Example
 from rationale.data.packed import Packed, pack, unpack
+from rationale.data.pairs import NULL
 from rationale.data.targets import Targets
 from rationale.digests import changed, data_folder, digest_read, files_of, reading
 from rationale.errors import BadInput
@@ -40,7 +43,7 @@ def read(corpus: Corpus, task: str, request: Request) -> Any:
     """
     reader = corpus.read[task]
     if corpus.archive is None or corpus.name in OWN_CORPORA or cache.folder() is None:
-        return _fitting(corpus, task, reader(request))
+        return _fitting(corpus, task, reader(request), request.aspect)
     kind, names = f"{corpus.name}-{task}", _names_of_files(corpus)
     for name in cache.names(kind):
         facts = cache.read_facts(name)
@@ -50,7 +53,7 @@ def read(corpus: Corpus, task: str, request: Request) -> Any:
                 return found
     watched = _Watched(request)
     with reading() as files:
-        found = _fitting(corpus, task, reader(cast(Request, watched)))
+        found = _fitting(corpus, task, reader(cast(Request, watched)), request.aspect)
     if not files:
         return found  # whatever it was made from, no change of it would be noticed
     name = cache.name_of(kind, names, watched.used, files)
@@ -58,26 +61,49 @@ def read(corpus: Corpus, task: str, request: Request) -> Any:
     return (_unpacked(name) if _stored(name, facts, found) else None) or found
 
 
-def _fitting(corpus: Corpus, task: str, found: Any) -> Any:
-    """What a reader returned, after a look at its labels and rationales.
+def _fitting(corpus: Corpus, task: str, found: Any, aspect: str) -> Any:
+    """What a reader of texts with labels returned, after a look at its form.
 
     Raises
     ------
     BadInput
-        A label is no class of the corpus, or a rationale has another length than its text.
+        It is not one list of examples per split, or an example does not fit the corpus; the message says which.
     """
-    classes = len(corpus.labels or ())
-    for split, examples in found.items() if task in ("extraction", "alignment") else ():
+    if task not in ("extraction", "alignment"):
+        return found
+    told, outputs = f"corpus: {corpus.name}", len(corpus.outputs(aspect))
+    splits = sorted(found) if isinstance(found, Mapping) else type(found).__name__
+    if splits != sorted(SPLITS):
+        raise BadInput(f"{told}: its reader returns {splits}; accepted: a dict with the keys {', '.join(SPLITS)}")
+    for split, examples in found.items():
+        if not isinstance(examples, Sequence):
+            raise BadInput(
+                f"{told}, {split}: its reader gives a {type(examples).__name__}; accepted: a list of Example"
+            )
         for number, example in enumerate(examples, start=1):
-            wrong = ""
-            if classes and not (isinstance(example.label, int) and 0 <= example.label < classes):
-                wrong = f"the label {example.label!r}; accepted: a whole number from 0 to {classes - 1}"
-            elif example.rationale is not None and len(example.rationale) != len(example.tokens):
-                lengths = f"{len(example.rationale)} marks for {len(example.tokens)} tokens"
-                wrong = f"a rationale of {lengths}; accepted: one mark per token"
-            if wrong:
-                raise BadInput(f"corpus: {corpus.name}, {split}, example {number}: {wrong}")
+            if wrong := _wrong(example, bool(corpus.labels), outputs, task == "alignment"):
+                raise BadInput(f"{told}, {split}, example {number}: {wrong}")
     return found
+
+
+def _wrong(example: Any, has_classes: bool, outputs: int, in_pairs: bool) -> str:
+    """What is wrong with an example, and what is accepted; "": nothing."""
+    if not isinstance(example, Example):
+        return f"a {type(example).__name__}; accepted: an Example"
+    label = example.label
+    if not example.tokens:
+        return "no token; accepted: at least one"
+    if has_classes:
+        if not (isinstance(label, int) and 0 <= label < outputs):
+            return f"the label {label!r}; accepted: a whole number from 0 to {outputs - 1}"
+    elif not (isinstance(label, tuple) and len(label) == outputs and all(0 <= score <= 1 for score in label)):
+        return f"the label {label!r}; accepted: a tuple of numbers in [0, 1], one per score ({outputs})"
+    if example.rationale is not None and len(example.rationale) != len(example.tokens):
+        lengths = f"{len(example.rationale)} marks for {len(example.tokens)} tokens"
+        return f"a rationale of {lengths}; accepted: one mark per token"
+    if in_pairs and not (example.second and example.tokens[0] == example.second[0] == NULL):
+        return f"its sides do not both begin with {NULL}; accepted: tokens and second that begin with `data.pairs.NULL`"
+    return ""
 
 
 def _names_of_files(corpus: Corpus) -> list[str]:

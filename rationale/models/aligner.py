@@ -29,6 +29,7 @@ from rationale.nn.gates import GateSettings
 from rationale.nn.heads import HEADS, Head
 from rationale.nn.initialise import initialise
 from rationale.nn.mappings import MAPPINGS, Mapping, MappingSettings, softmax, unused_by
+from rationale.nn.mappings.mapping import build_mapping
 from rationale.nn.rules import RULES, decide, selects
 from rationale.nn.sampling import Draw, repeated, sample
 from rationale.nn.start import inverse_softplus, widest_shapes
@@ -107,7 +108,7 @@ class SimplexAttention(nn.Module):
     @classmethod
     def build(cls, num_features: int, p: AlignerSettings) -> "SimplexAttention":
         """The attention that the settings of a run describe. Uses model, hidden_size, dropout, and the mapping's."""
-        return cls(num_features, p.hidden_size, p.dropout, MAPPINGS[p.model].build(p))
+        return cls(num_features, p.hidden_size, p.dropout, build_mapping(p.model, p))
 
     def forward(self, words: Words, cells: Tensor, draw: Draw) -> Alignment:
         """`cells`: bool [B, P, Q]; `draw` is ignored."""

@@ -18,6 +18,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from rationale.nn.dropout import Dropout
 from rationale.nn.mappings import MAPPINGS, Mapping, MappingSettings, has_zero_jacobian, unused_by
+from rationale.nn.mappings.mapping import build_mapping
 from rationale.settings import OneOf, Refusal, setting
 
 LAYERS = 2
@@ -143,7 +144,7 @@ def build_seq2seq(p: object, num_source: int, num_target: int, start: int) -> Se
         Index of the word that a target begins with.
     """
     everything, p = Seq2SeqSettings.with_own(p), Seq2SeqSettings.of(p)
-    mapping = MAPPINGS[p.model].build(everything)
+    mapping = build_mapping(p.model, everything)
     model = Seq2Seq(num_source, num_target, start, p.hidden_size, p.dropout, mapping)
     for name, parameter in model.named_parameters():
         if not name.startswith("mapping."):

@@ -153,16 +153,41 @@ def build_encoder(name: str, input_size: int, p: Any) -> Encoder:
 
 @torch.no_grad()
 def _require_states(encoder: Encoder, input_size: int) -> None:
-    """Refuse an encoder that does not return what `forward` says, told from two texts of three tokens."""
-    size = encoder.output_size
-    read = encoder(torch.zeros(2, 3, input_size), torch.ones(2, 3, dtype=torch.bool))
-    shapes = [tuple(part.shape) for part in read] if isinstance(read, tuple) else type(read).__name__
-    if shapes != [(2, 3, size), (2, size)]:
-        what = f"encoder: {type(encoder).__name__}.forward returns {shapes} for inputs of shape (2, 3, {input_size})"
+    """Refuse an encoder that does not return what `forward` says, told from texts of three, one and no tokens.
+
+    Behind the tokens are numbers that are not 0: where unselected words are removed, theirs stand there.
+    """
+    size, told = encoder.output_size, f"encoder: {type(encoder).__name__}.forward"
+    inputs = torch.linspace(-1, 1, 9 * input_size).reshape(3, 3, input_size)
+    mask = torch.arange(3) < torch.tensor([[3], [1], [0]])
+    was_training = encoder.training
+    encoder.eval()
+    with torch.random.fork_rng(devices=[]):
+        read, alone = encoder(inputs, mask), encoder(inputs[1:2, :1], mask[1:2, :1])
+    encoder.train(was_training)
+    shapes = [_shape(part) for part in read] if isinstance(read, tuple) else type(read).__name__
+    if shapes != [(3, 3, size), (3, size)]:
+        what = f"{told} returns {shapes} for inputs of shape (3, 3, {input_size})"
         raise BadInput(
-            f"{what}; accepted: a tuple of states (2, 3, {size}) and final states (2, {size}), where {size} is its "
+            f"{what}; accepted: a tuple of states (3, 3, {size}) and final states (3, {size}), where {size} is its "
             "output_size"
         )
+    states, final = read
+    if not (states[mask].isfinite().all() and final.isfinite().all()):
+        few = states[0].isfinite().all() and final[0].isfinite().all()
+        text = "one token or none" if few else "three tokens"
+        raise BadInput(f"{told} gives NaN or infinite numbers for a text of {text}; accepted: finite ones")
+    for name, in_batch, by_itself in (
+        ("other states", states[1:2, :1], alone[0]),
+        ("another final state", final[1:2], alone[1]),
+    ):
+        if not torch.allclose(in_batch, by_itself, rtol=1e-3, atol=1e-4):
+            offer = "states that depend neither on the words where `mask` is False nor on their number"
+            raise BadInput(f"{told} gives a text {name} if padding follows it; accepted: {offer}")
+
+
+def _shape(part: Any) -> tuple[int, ...] | str:
+    return tuple(part.shape) if isinstance(part, Tensor) else type(part).__name__
 
 
 class LSTMEncoder(Encoder):

@@ -8,6 +8,7 @@ of the distribution; where a draw passes none, the objective uses the score func
 To add a gate, write one subclass of `Gate` with a `name`. Defining it adds it to the table `GATES`.
 """
 
+import inspect
 import math
 from typing import Any, ClassVar, Literal
 
@@ -20,7 +21,8 @@ from rationale.distributions.numerics import softplus
 from rationale.distributions.protocol import GateDistribution
 from rationale.distributions.rectified import HardConcrete, HardKuma
 from rationale.errors import BadInput
-from rationale.nn.rules import RULES
+from rationale.nn.own_laws import grid_of_outputs, require_numbers
+from rationale.nn.rules import RULES, require_values
 from rationale.nn.start import inverse_softplus, widest_shapes
 from rationale.parts import Table, require_arguments, require_method
 from rationale.settings import Settings, setting
@@ -149,14 +151,21 @@ def build_gate(name: str, num_features: int, p: Any) -> Gate:
     Raises
     ------
     BadInput
-        It is a gate of one's own whose distribution cannot be used. So this is found before anything is trained.
+        It is a gate of one's own whose distribution cannot be used, or a rule of one's own that does not decide gates.
+        So this is found before anything is trained.
     """
     if name in GATES.files:
         _require_layers(GATES[name], num_features)
     gate = GATES[name].build(num_features, p)
     if name in GATES.files:
         _require_gates(gate, num_features, vars(p).get("rule"))
+        require_numbers(f"model: {type(gate).__name__}", gate.of, len(gate.linear()[1]))
         _require_zeros(gate, p)
+    rule = vars(p).get("rule")
+    if rule in RULES and (name in GATES.files or rule in RULES.files):
+        own = f"model: {type(gate).__name__}, decided by rule {rule}," if name in GATES.files else ""
+        told = f"rule: {RULES[rule].__name__}.decide" if rule in RULES.files else own
+        require_values(told, rule, gate.of(grid_of_outputs(len(gate.linear()[1]))))
     return gate
 
 
@@ -185,6 +194,11 @@ def _require_zeros(gate: Gate, p: Any) -> None:
         raise BadInput(f"model: {type(gate).__name__} is never exactly 0, so no rate below 1 can be held; give {offer}")
 
 
+def _defines(law: Any, name: str) -> bool:
+    """Whether a distribution or its class has this attribute, which is not computed."""
+    return inspect.getattr_static(law, name, law) is not law
+
+
 @torch.no_grad()
 def _require_gates(gate: Gate, num_features: int, rule: str | None) -> None:
     """Refuse a gate that does not make one usable distribution of each token, told from two texts of three tokens.
@@ -196,12 +210,12 @@ def _require_gates(gate: Gate, num_features: int, rule: str | None) -> None:
         raise BadInput(f'{told} names no layers; call super().__init__(num_features, "name")')
     gates = gate(torch.zeros(2, 3, num_features))
     names = [name for name in vars(GateDistribution) if not name.startswith("_")]
-    missing = [name for name in (*GateDistribution.__annotations__, *names) if not hasattr(type(gates), name)]
+    missing = [name for name in (*GateDistribution.__annotations__, *names) if not _defines(gates, name)]
     if missing:
         what = f"{told}.of returns a {type(gates).__name__}, which has no {', '.join(missing[:3])}"
         raise BadInput(f"{what}; accepted: a distribution such as StretchedRectified or Bernoulli ({form})")
     inside = RULES[rule].inside if rule is not None and not gates.binary else ""
-    if inside and not hasattr(type(gates), inside):
+    if inside and not _defines(gates, inside):
         what = f"{told}.of returns a {type(gates).__name__}, which has no {inside}, as rule {rule} needs it"
         raise BadInput(f"{what}; accepted: rule=expected, or {inside} as StretchedRectified has it ({form})")
     if gates.batch_shape != (2, 3):

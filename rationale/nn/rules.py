@@ -3,6 +3,7 @@
 To add a rule, write one subclass of `Rule` with a `name`.
 """
 
+import inspect
 from collections.abc import Iterator
 from typing import Annotated, Any, ClassVar
 
@@ -10,6 +11,7 @@ import torch
 from torch import Tensor
 
 from rationale.distributions.protocol import GateDistribution
+from rationale.errors import BadInput
 from rationale.metrics import num_within_budget
 from rationale.parts import Table
 from rationale.settings import OneOf, Refusal, Settings, setting
@@ -169,6 +171,40 @@ class TopK(Rule):
     @staticmethod
     def of_weights(weights: Tensor, mask: Tensor, threshold: float, budget: float) -> Tensor:
         return top_k(weights, mask, budget)
+
+
+@torch.no_grad()
+def require_values(told: str, name: str, gates: GateDistribution) -> None:
+    """Refuse a rule of one's own, or gates of one's own, if the rule gives these gates no values as in `Rule.decide`.
+
+    Parameters
+    ----------
+    told : str
+        Begins the message: the setting, and what is of one's own.
+    name : one of `RULES`
+    gates : distribution
+
+    Raises
+    ------
+    BadInput
+        So this is found before anything is trained.
+    """
+    zero = gates.prob_zero
+    mask = torch.ones_like(zero, dtype=torch.bool)
+    arguments = gates, mask, 0.5, 0.5
+    try:
+        inspect.signature(RULES[name].decide).bind(*arguments)
+    except TypeError:
+        raise BadInput(f"{told} must be a static method of gates, mask, threshold and budget") from None
+    with torch.random.fork_rng(devices=[]):
+        values = RULES[name].decide(*arguments)
+    shown = (tuple(values.shape), values.dtype) if isinstance(values, Tensor) else type(values).__name__
+    if shown != (tuple(zero.shape), zero.dtype):
+        what = f"{told} returns {shown} for gates of shape {tuple(zero.shape)}"
+        raise BadInput(f"{what}; accepted: that shape, and the type {zero.dtype}, as by .to(gates.prob_zero.dtype)")
+    if not ((values >= 0) & (values <= 1)).all():
+        low, high = values.min().item(), values.max().item()
+        raise BadInput(f"{told} gives values from {low:.4g} to {high:.4g}; accepted: numbers in [0, 1]")
 
 
 def _rule(name: str) -> type[Rule]:

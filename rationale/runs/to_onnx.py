@@ -80,7 +80,11 @@ def obstacle(run: Any) -> str:
         return f"a model of pairs; {accepted}"
     if not run.model.predictor.encoder.can_export:
         names = ", ".join(name for name, encoder in ENCODERS.items() if encoder.can_export)
-        return f"encoder {run.parameters.encoder} is a loop over the words of a text; accepted are {names}"
+        encoder = run.parameters.encoder
+        if encoder in ENCODERS.files:
+            offer = "one with can_export = True, if it has no loop over the words and no shape that depends on a value"
+            return f"encoder {encoder} does not say that it can be exported; accepted are {names}, or {offer}"
+        return f"encoder {encoder} is a loop over the words of a text; accepted are {names}"
     if run.model.selector is not None and run.model.selector.dependent:
         return f"dependent gates, which are decided one after the other; {accepted}"
     if RULES[run.model.rule].is_random:

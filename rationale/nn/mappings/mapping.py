@@ -4,6 +4,7 @@ import inspect
 from collections.abc import Callable, Iterator
 from typing import Any, ClassVar, Self
 
+import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -89,9 +90,13 @@ class Mapping(nn.Module):
                 raise BadInput(f"model: {cls.__name__}.settings names {key} for {name}, but there is no such setting")
         given = ("gamma", *cls.settings)
         if hasattr(cls, "function"):  # without one, `__init__` says so
-            taken = inspect.signature(cls.function).parameters.keys() | inspect.signature(cls).parameters.keys()
-            if missing := [name for name in given if name not in taken]:
-                form = f"function(scores, mask=None, {', '.join(f'{name}=...' for name in given)}, dim=-1)"
+            named = inspect.signature(cls.function).parameters.keys()
+            form = f"function(scores, mask=None, {', '.join(f'{name}=...' for name in given)}, dim=-1)"
+            if "self" in named:
+                raise BadInput(f"model: {cls.__name__}.function takes self; accepted: a static method {form}")
+            taken = named | inspect.signature(cls).parameters.keys()
+            missing = [name for name in ("mask", "dim") if name not in named] + [x for x in given if x not in taken]
+            if missing:
                 raise BadInput(f"model: {cls.__name__}.function has no argument {missing[0]}; accepted: {form}")
         return cls(gamma=p.gamma, **{name: getattr(p, key) for name, key in cls.settings.items()})
 
@@ -108,6 +113,43 @@ class Mapping(nn.Module):
 
 
 MAPPINGS: Table[type[Mapping]] = Table("mapping", lambda part: isinstance(part, type) and issubclass(part, Mapping))
+
+
+def build_mapping(name: str, p: Any) -> Mapping:
+    """The mapping of this name that the settings `p` describe.
+
+    Raises
+    ------
+    BadInput
+        It is a mapping of one's own whose weights cannot be used. So this is found before anything is trained.
+    """
+    mapping = MAPPINGS[name].build(p)
+    if name in MAPPINGS.files:
+        _require_weights(mapping)
+    return mapping
+
+
+@torch.no_grad()
+def _require_weights(mapping: Mapping) -> None:
+    """Refuse a mapping that does not give weights, told from rows of three scores, of two, and of none."""
+    told = f"model: {type(mapping).__name__}.function"
+    scores = torch.tensor([[0.4, -0.3, 1.2], [-2.0, 0.1, 0.3], [1.0, 0.0, 2.0]])
+    mask = torch.arange(3) < torch.tensor([[3], [2], [0]])
+    weights = mapping(scores, mask)
+    if not isinstance(weights, Tensor) or weights.shape != scores.shape:
+        what = tuple(weights.shape) if isinstance(weights, Tensor) else type(weights).__name__
+        raise BadInput(
+            f"{told} returns {what} for scores of shape (3, 3); accepted: weights of the shape of the scores"
+        )
+    if not weights.isfinite().all():
+        rows = "a row of scores" if not weights[:2].isfinite().all() else "a row that is masked as a whole"
+        raise BadInput(
+            f"{told} gives NaN or infinite weights for {rows}; accepted: finite ones (0 where `mask` is False)"
+        )
+    if weights[~mask].any():
+        raise BadInput(f"{told} gives weights other than 0 where `mask` is False; accepted: 0 there")
+    if wrong := [total for total in weights.double().sum(-1)[:2].tolist() if abs(total - 1) > 1e-3]:
+        raise BadInput(f"{told} gives weights that sum to {wrong[0]:.4g}; accepted: 1 along `dim`")
 
 
 def used_settings(name: str) -> set[str]:
