@@ -377,7 +377,8 @@ def test_only_the_parts_of_a_request_that_a_reader_uses_make_another_entry(home)
 def test_corpora_of_ones_own_and_unrecorded_files_are_not_kept(home, monkeypatch):
     toy = corpora.find_corpus("toy")
     assert isinstance(parsed.read(toy, "probing", Request({"train": 3, "dev": 1, "test": 1}))["train"], list)
-    own = Corpus("mine", "", {"extraction": lambda _: {"train": [Example(("a",), 0)]}}, labels=("no", "yes"))
+    texts = {split: [Example(("a",), 0)] for split in ("train", "dev", "test")}
+    own = Corpus("mine", "", {"extraction": lambda _: texts}, labels=("no", "yes"))
     assert isinstance(parsed.read(own, "extraction", Request())["train"], list)
     sst = corpora.find_corpus("sst")
     monkeypatch.setitem(sst.read, "extraction", own.read["extraction"])
