@@ -126,8 +126,9 @@ def test_runs_on_a_gpu_are_compared_with_the_same_runs_on_a_cpu_and_with_the_sam
     names = {"synthetic": "the made-up reviews", "sst": "SST", "movies": "movies", "imdb": "IMDb"}
     *first, last = [name for corpus, name in names.items() if corpus in apart.index.unique("corpus")]
     assert f"({', '.join(first)} and {last})" in said and len(apart) >= 9, "which corpora"
-    assert apart.drop("movies", level="corpus").abs().max() < 0.02, "less than two points apart"
-    assert 0.035 < apart["movies"].item() < 0.045, "except on movies, four points"
+    far = apart[apart.abs() > 0.02].droplevel(["target", "seed"]).round(2).to_dict()
+    assert far == {("movies", "hardkuma"): 0.04, ("imdb", "hardkuma"): 0.03}, "less than two points apart, except here"
+    assert "except with HardKuma on movies and on IMDb, where that of the CPU is four and three points lower" in said
     whole = gpu.xs("full_text", level="model").droplevel("target")["test_accuracy"]
     assert ("movies", 2) in whole.index and ("imdb", 2) not in whole.index, "there is no full text of IMDb with seed 2"
     assert "that of the full text with the first seed" in said
@@ -145,8 +146,22 @@ def test_a_lead_of_two_seeds_says_that_its_interval_is_over_the_texts():
     assert said in (root() / "RESULTS.md").read_text(encoding="utf-8")
 
 
+def test_how_far_minilm_is_from_tfidf_on_hotels_and_imdb_is_told():
+    said = of_results("On hotels, MiniLM that reads the full text", "But with the larger steps")
+    table = readme_tables.read_own_texts().query("encoder == 'minilm'").set_index(["corpus", "model"]).sort_index()
+    behind = (100 * (table["tfidf_test"] - table["test_accuracy"])).round(1)
+    assert behind["hotels", "full_text"].between(0.5, 4.4).all() and "itself one to four points below TF-IDF" in said
+    larger = table["run"].str.contains("larger_steps")
+    whole = {steps: behind[larger == steps]["imdb", "full_text"].item() for steps in (True, False)}
+    assert whole == {True: 1.2, False: -2.0} and "one point below with the larger steps, and two points above" in said
+    assert behind["imdb", "hardkuma"].abs().max() < 2 and "HardKuma with MiniLM is less than two points above or" in said
+    for row in table.loc[["hotels", "imdb"]].xs("full_text", level="model").itertuples():
+        apart = readme_tables.beside_tfidf(row)
+        assert apart.low < 0 < apart.high, "250 texts cannot tell any of these differences from 0"
+
+
 def test_what_a_second_predictor_gains_on_sst_has_its_intervals():
-    said = of_results("Which part of it helps?", "On hotels and on IMDb,")
+    said = of_results("Which part of it helps?", "On hotels, MiniLM that reads")
     table = readme_tables.read_own_texts().set_index("run")
     names = {"none": "closeness0-", "states": "second_readsstates-", "words": ""}
     runs = {name: [f"sst-minilm_larger_steps-{part}seed{seed}" for seed in (1, 2)] for name, part in names.items()}
