@@ -296,10 +296,10 @@ assert (highest.iloc[3:] > 2 * ends.loc[highest.index[3:], last]).all(), "and th
 # one word of the source, it may well attend to it alone. We have not tested why the rows of oscarmax from German do not
 # get their gradient back.
 #
-# Are there other ways? We tried two of them on captions from German (sweep `translation_changes`). A transformer divides
-# its scores by the root of the length of its states, which is 256 here. If you divide the scores by 16, each of our maps
-# gives the weights that it gives with a `gamma` of 16. In the other runs, `gamma` falls from 4 to the paper's 1 in the
-# first half of training, as in (Q4) of `15_train_seq2seq`. All rows have one seed, and it is the same one.
+# Are there other ways? We tried two of them on captions from German (sweep `translation_changes`). A transformer
+# divides its scores by the root of the length of its states, which is 256 here. If you divide the scores by 16, each of
+# our maps gives the weights that it gives with a `gamma` of 16. In the other runs, `gamma` falls from 4 to the paper's
+# 1 in the first half of training, as in (Q4) of `15_train_seq2seq`. All rows have one seed, and it is the same one.
 
 # %%
 ways = {"gamma 1": "", "gamma 4": "-gamma4", "gamma 16": "-gamma16", "from 4 to 1": "-gamma_start4-gamma_moves0.5"}

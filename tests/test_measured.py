@@ -154,7 +154,7 @@ def test_how_far_minilm_is_from_tfidf_on_hotels_and_imdb_is_told():
     larger = table["run"].str.contains("larger_steps")
     whole = {steps: behind[larger == steps]["imdb", "full_text"].item() for steps in (True, False)}
     assert whole == {True: 1.2, False: -2.0} and "one point below with the larger steps, and two points above" in said
-    assert behind["imdb", "hardkuma"].abs().max() < 2 and "HardKuma with MiniLM is less than two points above or" in said
+    assert behind["imdb", "hardkuma"].abs().max() < 2 and "HardKuma with MiniLM is less than two points above" in said
     for row in table.loc[["hotels", "imdb"]].xs("full_text", level="model").itertuples():
         apart = readme_tables.beside_tfidf(row)
         assert apart.low < 0 < apart.high, "250 texts cannot tell any of these differences from 0"
