@@ -28,8 +28,7 @@ from rationale.nn.fast import apply_to_joined
 from rationale.nn.gates import GateSettings
 from rationale.nn.heads import HEADS, Head
 from rationale.nn.initialise import initialise
-from rationale.nn.mappings import MAPPINGS, Mapping, MappingSettings, softmax, unused_by
-from rationale.nn.mappings.mapping import build_mapping
+from rationale.nn.mappings import MAPPINGS, Mapping, MappingSettings, build_mapping, softmax, unused_by
 from rationale.nn.rules import RULES, decide, selects
 from rationale.nn.sampling import Draw, repeated, sample
 from rationale.nn.start import inverse_softplus, widest_shapes

@@ -17,8 +17,7 @@ from torch.nn import functional as F
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from rationale.nn.dropout import Dropout
-from rationale.nn.mappings import MAPPINGS, Mapping, MappingSettings, has_zero_jacobian, unused_by
-from rationale.nn.mappings.mapping import build_mapping
+from rationale.nn.mappings import MAPPINGS, Mapping, MappingSettings, build_mapping, has_zero_jacobian, unused_by
 from rationale.settings import OneOf, Refusal, setting
 
 LAYERS = 2

@@ -11,6 +11,7 @@ from torch.nn import functional as F
 
 from rationale.errors import BadInput
 from rationale.nn import fast, fast_reading
+from rationale.nn.forms import form_of
 from rationale.nn.rcnn import RCNNCell, scan_both_ways
 from rationale.parts import Table, require_arguments, require_method
 from rationale.settings import OneOf, Refusal, Settings, setting
@@ -165,7 +166,7 @@ def _require_states(encoder: Encoder, input_size: int) -> None:
     with torch.random.fork_rng(devices=[]):
         read, alone = encoder(inputs, mask), encoder(inputs[1:2, :1], mask[1:2, :1])
     encoder.train(was_training)
-    shapes = [_shape(part) for part in read] if isinstance(read, tuple) else type(read).__name__
+    shapes = [form_of(part) for part in read] if isinstance(read, tuple) else type(read).__name__
     if shapes != [(3, 3, size), (3, size)]:
         what = f"{told} returns {shapes} for inputs of shape (3, 3, {input_size})"
         raise BadInput(
@@ -184,10 +185,6 @@ def _require_states(encoder: Encoder, input_size: int) -> None:
         if not torch.allclose(in_batch, by_itself, rtol=1e-3, atol=1e-4):
             offer = "states that depend neither on the words where `mask` is False nor on their number"
             raise BadInput(f"{told} gives a text {name} if padding follows it; accepted: {offer}")
-
-
-def _shape(part: Any) -> tuple[int, ...] | str:
-    return tuple(part.shape) if isinstance(part, Tensor) else type(part).__name__
 
 
 class LSTMEncoder(Encoder):

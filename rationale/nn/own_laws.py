@@ -10,6 +10,7 @@ from torch import Tensor
 
 from rationale.distributions.protocol import GateDistribution
 from rationale.errors import BadInput
+from rationale.nn.forms import form_of
 
 GRID = (2, 8)  # batch shape of the distribution that is judged
 TOLERANCE = 1e-3  # of masses, which may be computed in float32
@@ -70,7 +71,7 @@ def _number(told: str, gates: Any, name: str, arguments: tuple[Tensor, ...] | No
     except NotImplementedError as error:
         lacks = traceback.extract_tb(error.__traceback__)[-1].name
         raise BadInput(f"{told}.of: {name} of its distribution needs `{lacks}`, which is not implemented") from None
-    form = tuple(value.shape) if isinstance(value, Tensor) else type(value).__name__
+    form = form_of(value)
     if form != GRID:
         what = f"{told}.of: {name} of its distribution is of the form {form} for outputs of shape (2, 8, G)"
         raise BadInput(f"{what}; accepted: a tensor of shape (2, 8)")

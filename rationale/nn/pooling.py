@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from rationale.errors import BadInput
+from rationale.nn.forms import form_of
 from rationale.parts import Table, require_arguments, require_method
 
 
@@ -78,7 +79,7 @@ def _require_state(pool: Pool, num_features: int) -> None:
     """Refuse a pool that does not return what `forward` says, told from a text of three tokens and one of none."""
     mask = torch.tensor([[True] * 3, [False] * 3])
     state = pool(torch.zeros(2, 3, num_features), torch.zeros(2, num_features), mask)
-    shape = tuple(state.shape) if isinstance(state, Tensor) else type(state).__name__
+    shape = form_of(state)
     if shape != (2, pool.output_size):
         what = f"pool: {type(pool).__name__}.forward returns {shape} for two texts of up to three tokens"
         raise BadInput(f"{what}; accepted: one state per text, (2, {pool.output_size}), of the size output_size")

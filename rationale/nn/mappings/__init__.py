@@ -28,6 +28,7 @@ from rationale.nn.mappings.mapping import (
     Mapping,
     MappingSettings,
     all_mappings,
+    build_mapping,
     has_zero_jacobian,
     unused_by,
 )
@@ -47,6 +48,7 @@ __all__ = [
     "Sparsemax",
     "SqPnormMax",
     "all_mappings",
+    "build_mapping",
     "entmax",
     "entmax15",
     "fusedmax",

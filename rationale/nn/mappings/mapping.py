@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from rationale.errors import BadInput
+from rationale.nn.forms import form_of
 from rationale.parts import Table
 from rationale.settings import Refusal, Settings, setting, show
 
@@ -136,11 +137,9 @@ def _require_weights(mapping: Mapping) -> None:
     scores = torch.tensor([[0.4, -0.3, 1.2], [-2.0, 0.1, 0.3], [1.0, 0.0, 2.0]])
     mask = torch.arange(3) < torch.tensor([[3], [2], [0]])
     weights = mapping(scores, mask)
-    if not isinstance(weights, Tensor) or weights.shape != scores.shape:
-        what = tuple(weights.shape) if isinstance(weights, Tensor) else type(weights).__name__
-        raise BadInput(
-            f"{told} returns {what} for scores of shape (3, 3); accepted: weights of the shape of the scores"
-        )
+    if (form := form_of(weights)) != (3, 3):
+        what = f"{told} returns {form} for scores of shape (3, 3)"
+        raise BadInput(f"{what}; accepted: weights of the shape of the scores")
     if not weights.isfinite().all():
         rows = "a row of scores" if not weights[:2].isfinite().all() else "a row that is masked as a whole"
         raise BadInput(
