@@ -108,8 +108,16 @@ def test_the_example_of_contributing_runs_and_its_model_is_loaded_and_predicts(t
     assert predict.main([str(folder), "--text", "a nice head .", "--jsonl"]) == 0
     assert json.loads(capsys.readouterr().out.splitlines()[-1])["tokens"] == ["a", "nice", "head", "."]
 
-    del GATES["sharp"], GATES.files["sharp"]
+    assert "has changed" not in capsys.readouterr().err
     text = mine.read_text()
+    mine.write_text(text + "\n# %% [markdown]\n# A last word, which is no part.\n")
+    assert not any("has changed" in note for note in rationale.load(folder).notes)
+    mine.write_text(text.replace("class SharpGate", "class SharpGate  ", 1))
+    told = f"note: {folder}: {mine} has changed since this run was made; its weights are used with the code of today\n"
+    assert rationale.load(folder).notes[-1] == told.removeprefix("note: ").strip()
+    assert capsys.readouterr().err == told
+
+    del GATES["sharp"], GATES.files["sharp"]
     mine.write_text(text.replace('register("sharp"', 'register("blunt"'))
     assert f"registered by {mine}, which no longer registers this name" in refusal(rationale.load, folder)
     mine.unlink()

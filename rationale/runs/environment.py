@@ -14,6 +14,7 @@ from typing import Any
 
 from rationale.errors import BadInput, cut, printable, shown
 from rationale.files import write_text
+from rationale.runs.own_parts import digests_of
 from rationale.runs.workspace import read_if_there, root
 
 USUAL = {  # environment variables of the kernel, unless they are already set
@@ -26,6 +27,7 @@ USUAL = {  # environment variables of the kernel, unless they are already set
 # the variables that limit the threads of torch and of the libraries that it and numpy use, and of numba
 THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")
 MOST_THREADS = 1024
+PARTS_OF = "parts of "  # begins the line with the digest of a file of parts of one's own
 COMPUTING = ("fast", "data", "notebooks")  # extras whose versions a run records, besides those of the base requirements
 
 
@@ -70,7 +72,7 @@ def describe_environment(notebook: str, params: dict[str, Any], code: str, threa
     Parameters
     ----------
     notebook : name of the notebook, by which the run is known wherever its folder is moved
-    params : parameters of the run
+    params : parameters of the run, and the files of the parts of one's own that they name
     code : fingerprint of the code
     threads : number of threads
     """
@@ -97,6 +99,7 @@ def describe_environment(notebook: str, params: dict[str, Any], code: str, threa
         ("cores", os.cpu_count()),
         ("threads", threads),
         ("device", _device(params)),
+        *((f"{PARTS_OF}{file}", digest) for file, digest in digests_of(params).items()),
     ]
     project = tomllib.loads(read_if_there(root() / "pyproject.toml")).get("project", {})
     extras = project.get("optional-dependencies", {})

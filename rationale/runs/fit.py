@@ -296,7 +296,8 @@ def _record_environment(folder: Path, p: OwnTextSettings, threads: int) -> None:
 
     The fingerprint of the code is left out: to compute it takes longer than to train on a few hundred texts.
     """
-    path, now = folder / ENVIRONMENT, describe_environment(NOTEBOOK_OF_FIT, vars(p), "unknown", str(threads)) + BY_FIT
+    now = describe_environment(NOTEBOOK_OF_FIT, _recorded(p), "unknown", str(threads)) + BY_FIT
+    path = folder / ENVIRONMENT
     if not (folder / CHECKPOINT).exists() or not path.exists():
         write_text(path, now)
     elif note := continue_record(path, now):

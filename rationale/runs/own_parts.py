@@ -63,14 +63,30 @@ def load_parts(file: Path) -> None:
     BadInput
         If the file cannot be read, or a cell fails.
     """
+    is_module, cells = _cells_of(file)
+    execute_parts(file, cells, is_module)
+
+
+def _cells_of(file: Path) -> tuple[bool, list[str]]:
+    """Whether a file is a module, and the texts that define its parts: of a notebook, the cells tagged `parts`."""
     try:
         text = file.read_text(encoding="utf-8")
     except OSError as error:
         raise BadInput(f"{file}: cannot be read ({error.strerror})") from None
     except UnicodeDecodeError as error:
         raise BadInput(f"{file}: byte {error.start} is no UTF-8; accepted: a notebook or a module in UTF-8") from None
-    is_notebook = file.suffix == ".ipynb" or re.search(r"^# %%", text, re.M)
-    execute_parts(file, parts_cells(file) if is_notebook else [text], is_module=not is_notebook)
+    is_notebook = file.suffix == ".ipynb" or re.search(r"^# %%", text, re.M) is not None
+    return (False, parts_cells(file)) if is_notebook else (True, [text])
+
+
+def digests_of(params: Mapping[str, Any]) -> dict[str, str]:
+    """Twelve hex digits of the texts that define each part of one's own: {"notebooks/mine.py": "3fa91c05b7de"}.
+
+    Of a file that is gone there is no digest.
+    """
+    names = sorted({str(file) for key, file in params.items() if key.endswith(OF_FILE) and file})
+    texts = {name: "\0".join(_cells_of(root() / name)[1]) for name in names if (root() / name).is_file()}
+    return {name: hashlib.sha256(text.encode()).hexdigest()[:12] for name, text in texts.items()}
 
 
 def files_of(params: Mapping[str, Any]) -> dict[str, str]:

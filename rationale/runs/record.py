@@ -11,8 +11,9 @@ import yaml
 
 from rationale.errors import BadInput, cut, printable
 from rationale.files import write_text
-from rationale.runs.environment import describe_environment
+from rationale.runs.environment import PARTS_OF, describe_environment
 from rationale.runs.intact import read_yaml
+from rationale.runs.own_parts import digests_of
 from rationale.runs.parameters import modernised
 from rationale.runs.workspace import read_if_there, root
 from rationale.runs.yaml_files import is_override
@@ -74,6 +75,16 @@ def recorded_params(folder: Path) -> dict[str, Any]:
 def recorded_code(folder: Path) -> str:
     """The fingerprint that a folder records; "" if it records none."""
     return _recorded(folder, "code", r"\w+")
+
+
+def changed_parts(folder: Path, params: Mapping[str, Any]) -> list[str]:
+    """The files of the run's parts of one's own that define them in other words than when the run was made.
+
+    A run that is older than this record has none.
+    """
+    now = digests_of(params)
+    then = {file: _recorded(folder, re.escape(f"{PARTS_OF}{file}"), "[0-9a-f]{12}") for file in now}
+    return [file for file in now if then[file] not in ("", now[file])]
 
 
 def recorded_seconds(folder: Path) -> float | None:

@@ -18,6 +18,7 @@ import csv
 import importlib
 import io
 import json
+import sys
 from contextlib import suppress
 from difflib import get_close_matches
 from pathlib import Path
@@ -39,7 +40,7 @@ from rationale.runs.answers import SavedRun
 from rationale.runs.cells import has_type_of_setting
 from rationale.runs.own_parts import load_recorded
 from rationale.runs.parameters import modernised
-from rationale.runs.record import NOTES, recorded_params
+from rationale.runs.record import NOTES, changed_parts, recorded_params
 from rationale.runs.workspace import is_finished
 from rationale.settings import Settings, is_chosen
 from rationale.training.checkpoint import CHECKPOINT, NoFacts, all_tensors, load_trained, read_tensors, write_tensors
@@ -297,7 +298,7 @@ def load_run(folder: Path | str) -> SavedRun:
         if task in OTHERS:
             raise BadInput(f"{folder}: {OTHERS[task]}; accepted is a run on texts or on pairs of sentences")
         p = SimpleNamespace(**_meant(task, facts["parameters"]))
-        _load_own_parts(Path(folder), task, p)
+        changed = _load_own_parts(Path(folder), task, p)
         with random_state_kept():  # new layers draw their first weights, which are replaced
             model = _imported(BUILDERS[task])(p, tensors["vectors"], facts["head"], facts["num_outputs"])
         model.head.class_weights = tensors.pop(CLASS_WEIGHTS, None)
@@ -319,7 +320,9 @@ def load_run(folder: Path | str) -> SavedRun:
         message = f"{path}: no model of this project, or of another version ({reason})"
         raise BadInput(f"{message}; accepted is a file that a finished run wrote") from None
     notes = intact.read_json(path.with_name(NOTES), list[str]) if path.with_name(NOTES).exists() else []
-    return SavedRun(model.eval(), vocabulary, p, labels, task, tokeniser, scale, notes=tuple(notes))
+    for note in changed:
+        print(f"note: {note}", file=sys.stderr, flush=True)
+    return SavedRun(model.eval(), vocabulary, p, labels, task, tokeniser, scale, notes=(*notes, *changed))
 
 
 def _why_unreadable(error: Exception) -> str:
@@ -357,9 +360,16 @@ def _check_loaded(
         raise ValueError(f"{len(labels)} labels for {outputs} outputs, or a label that is no text")
 
 
-def _load_own_parts(folder: Path, task: str, p: SimpleNamespace) -> None:
-    """Register the parts of one's own that a run names; its folder records their files."""
-    load_recorded(recorded_params(folder), str(folder))
+def _load_own_parts(folder: Path, task: str, p: SimpleNamespace) -> list[str]:
+    """Register the parts of one's own that a run names; its folder records their files.
+
+    Returns
+    -------
+    list of str
+        A note about each file that defines its parts in other words than when the run was made.
+    """
+    recorded = recorded_params(folder)
+    load_recorded(recorded, str(folder))
     settings = _imported(SETTINGS[task])
     for name in (name for name in CHOOSING if name in settings.model_fields and name != "corpus"):
         if not is_chosen(settings, name, getattr(p, name)):
@@ -367,6 +377,8 @@ def _load_own_parts(folder: Path, task: str, p: SimpleNamespace) -> None:
                 f"{folder}: {name}: no part is named {getattr(p, name)}; if it is one of your own, register it first, "
                 f"because no params.yaml there names its file"
             )
+    changed = " has changed since this run was made; its weights are used with the code of today"
+    return [printable(f"{folder}: {file}{changed}") for file in changed_parts(folder, recorded)]
 
 
 def _imported(place: tuple[str, str]) -> Any:
