@@ -399,7 +399,7 @@ def test_a_gate_whose_numbers_cannot_be_right_is_refused_before_it_is_trained(wr
 def test_the_draws_of_a_check_move_no_other_random_numbers():
     state = torch.get_rng_state()
     require_numbers("model: Mine", Clipped, 1)
-    require_values("rule: Sample", "sample", Clipped(torch.zeros(2, 8, 1)))
+    require_values("sample", Clipped(torch.zeros(2, 8, 1)))
     assert torch.equal(torch.get_rng_state(), state)
 
 
@@ -587,6 +587,10 @@ def test_a_rule_that_gives_something_else_is_refused_before_it_is_trained(decide
     p = parameters(rule="own")
     told = refusal(build_extractor, p, torch.zeros(5, p.embedding_size), "scores", 1)
     assert told.startswith("rule: Mine.decide") and said in told, told
+    pairs = AlignmentSettings.checked({"corpus": "snli", "model": "hardkuma", "rule": "own"})
+    assert refusal(build_aligner, pairs, torch.zeros(5, 300), "classes", 3) == told
+    softmax = AlignmentSettings.checked({"corpus": "snli", "model": "softmax"})
+    assert build_aligner(softmax, torch.zeros(5, 300), "classes", 3)
 
 
 class MeanOfWords(Encoder):

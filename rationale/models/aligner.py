@@ -29,7 +29,8 @@ from rationale.nn.gates import GateSettings
 from rationale.nn.heads import HEADS, Head
 from rationale.nn.initialise import initialise
 from rationale.nn.mappings import MAPPINGS, Mapping, MappingSettings, build_mapping, softmax, unused_by
-from rationale.nn.rules import RULES, decide, selects
+from rationale.nn.own_laws import grid_of_outputs
+from rationale.nn.rules import RULES, decide, require_values, selects
 from rationale.nn.sampling import Draw, repeated, sample
 from rationale.nn.start import inverse_softplus, widest_shapes
 from rationale.settings import OneOf, Refusal, setting
@@ -423,6 +424,11 @@ def build_aligner(p: object, vectors: Tensor, head: str, num_outputs: int) -> Al
     vectors : [V, E]
     head : "classes"
     num_outputs : int
+
+    Raises
+    ------
+    BadInput
+        If a rule of one's own does not decide gates. So this is found before anything is trained.
     """
     everything, p = AlignerSettings.with_own(p), AlignerSettings.of(p)
     size = p.hidden_size
@@ -431,6 +437,9 @@ def build_aligner(p: object, vectors: Tensor, head: str, num_outputs: int) -> Al
         return initialise(RecurrentPair(vectors, HEADS[head](features, num_outputs, bias=False), size, p.dropout))
     features = 2 * size if p.intra else size
     attention = attention_class(p.model).build(features, everything)
+    if p.rule in RULES.files and attention.has_gates:
+        a, b = softplus(grid_of_outputs(2)).unbind(-1)
+        require_values(p.rule, HardKuma(a, b, everything.left, everything.right))
     intra = IntraAttention(size, size, p.dropout) if p.intra else None
     model = Aligner(vectors, attention, HEADS[head](size, num_outputs, bias=False), size, p.dropout, intra, p.rule)
     return initialise(model)

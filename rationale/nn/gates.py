@@ -164,8 +164,8 @@ def build_gate(name: str, num_features: int, p: Any) -> Gate:
     rule = vars(p).get("rule")
     if rule in RULES and (name in GATES.files or rule in RULES.files):
         own_gate = f"model: {type(gate).__name__}, decided by rule {rule},"
-        told = f"rule: {RULES[rule].__name__}.decide" if rule in RULES.files else own_gate
-        require_values(told, rule, gate.of(grid_of_outputs(len(gate.linear()[1]))))
+        told = "" if rule in RULES.files else own_gate
+        require_values(rule, gate.of(grid_of_outputs(len(gate.linear()[1]))), told)
     return gate
 
 

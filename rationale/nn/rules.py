@@ -174,21 +174,22 @@ class TopK(Rule):
 
 
 @torch.no_grad()
-def require_values(told: str, name: str, gates: GateDistribution) -> None:
+def require_values(name: str, gates: GateDistribution, told: str = "") -> None:
     """Refuse a rule of one's own, or gates of one's own, if the rule gives these gates no values as in `Rule.decide`.
 
     Parameters
     ----------
-    told : str
-        Begins the message: the setting, and what is of one's own.
     name : one of `RULES`
     gates : distribution
+    told : str
+        Begins the message: the setting, and what is of one's own; "": the rule is.
 
     Raises
     ------
     BadInput
         So this is found before anything is trained.
     """
+    told = told or f"rule: {RULES[name].__name__}.decide"
     zero = gates.prob_zero
     mask = torch.ones_like(zero, dtype=torch.bool)
     arguments = gates, mask, 0.5, 0.5

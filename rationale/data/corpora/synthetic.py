@@ -1,7 +1,7 @@
 """A corpus of beer reviews from a small grammar: every rating is expressed in the text, at known positions.
 
 A review comments on some of five aspects, in any order. Each opinion is a phrase such as `the nose is n't
-exactly bright`: a word for the aspect, perhaps a negation or a modifier, and a graded opinion word. The rating of an
+exactly brilliant`: a word for the aspect, perhaps a negation or a modifier, and a graded opinion word. The rating of an
 aspect is the mean of the grades of its opinions: a reader who finds the phrases knows the rating exactly, and
 the phrases are the gold rationale. Within them, the opinion words and what negates or grades them carry the score:
 who is given only these words knows the rating, too. Several properties make this a task:
