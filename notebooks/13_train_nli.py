@@ -65,7 +65,7 @@ require_vectors(p.vectors)  # before anything is read
 
 # %%
 corpus_read = read_alignment(p)
-splits, num_outputs, labels = corpus_read.splits, corpus_read.num_outputs, corpus_read.labels
+splits, num_outputs, labels = corpus_read.splits, corpus_read.num_outputs, corpus_read.labels or ()
 facts = [
     [name, len(part), np.mean([len(e.tokens) for e in part]), np.mean([len(e.second) for e in part])]
     + [np.mean([e.label == k for e in part]) for k in range(len(labels))]
@@ -148,22 +148,29 @@ figures.show_source(shown.forward)
 #
 # If the pairs are your own, we also fit a baseline to the same splits. It is a linear model on the TF-IDF weights of
 # the words of each text. It reads both texts, but it cannot compare them. So its accuracy tells you how many labels one
-# can guess without an alignment. If the aligner is not better, do not trust its alignments yet.
+# can guess without an alignment. If the aligner is not better, do not trust its alignments yet. The labels of your
+# pairs may also be scores, such as grades of similarity. The model then predicts scores, and you see their mean squared
+# error, `mse`, in the place of the accuracy.
 
 # %%
-baseline = training.train_tfidf(splits, "classes") if corpus_read.own is not None else None
-result = training.train_aligner(p, splits, num_outputs, folder)
+metric, shown_as = ("accuracy", "{:.1%}") if labels else ("mse", "{:.3g}")
+baseline = training.train_tfidf(splits, corpus_read.head) if corpus_read.own is not None else None
+result = training.train_aligner(p, splits, corpus_read.head, num_outputs, folder)
 scores = save_own(folder, result, p, corpus_read, baseline)
 if baseline is not None:
     beside = {p.model: scores, baseline.name: baseline.metrics}
-    accuracies = {name: [of[split]["accuracy"] for split in ("dev", "test")] for name, of in beside.items()}
-    display(figures.show_table(pd.DataFrame(accuracies, ["accuracy, dev", "accuracy, test"]).T, index="model"))
+    compared = {name: [of[split][metric] for split in ("dev", "test")] for name, of in beside.items()}
+    display(figures.show_table(pd.DataFrame(compared, [f"{metric}, dev", f"{metric}, test"]).T, index="model"))
 
 # %% tags=["check"]
-right, test_labels = scores["test"]["accuracy"], [e.label for e in splits["test"]]
-majority, (low, high) = max(np.bincount(test_labels)) / len(test_labels), wilson_interval(right, len(test_labels))
-print(f"test accuracy {right:.1%} ({low:.1%} to {high:.1%}), {len(test_labels):,} pairs")
-print(f"The most frequent class is the right answer for {majority:.1%} of them.")
+reached, test_labels = scores["test"][metric], [e.label for e in splits["test"]]
+if labels:
+    majority, (low, high) = max(np.bincount(test_labels)) / len(test_labels), wilson_interval(reached, len(test_labels))
+    print(f"test accuracy {reached:.1%} ({low:.1%} to {high:.1%}), {len(test_labels):,} pairs")
+    print(f"The most frequent class is the right answer for {majority:.1%} of them.")
+else:
+    errors = np.ptp(corpus_read.own.scale) * np.sqrt([reached, np.var(test_labels)])
+    print(f"An answer misses by about {errors[0]:.3g} in the unit of your scores, and their mean by {errors[1]:.3g}.")
 trained = sum(value.numel() for value in result.model.parameters())
 print(f"We have trained {trained:,} parameters.")
 paper_size = {"hardkuma": 462_400, "recurrent": 3_269_800} | dict.fromkeys(nn.MAPPINGS, 382_000)
@@ -179,16 +186,17 @@ if claims.apply_to(p, "13_train_nli") and target is not None:
 # %% tags=["figure"]
 history = pd.DataFrame(result.history)
 fig, ax = figures.new_figure(size=(9, 5))
-columns = ["epoch", "dev_accuracy", "dev_rate_selected"] + ["dev_rate_expected"] * (p.model == "hardkuma")
+columns = ["epoch", f"dev_{metric}", "dev_rate_selected"] + ["dev_rate_expected"] * (p.model == "hardkuma")
 kept = scores["dev"]
-title = f"Epoch {result.best['epoch']} is kept, with a dev accuracy of {kept['accuracy']:.1%}"
+title = f"Epoch {result.best['epoch']} is kept, with a dev {metric} of {shown_as.format(kept[metric])}"
 title += "" if p.model == "recurrent" else f" and {kept['rate_selected']:.0%} of the cells open"
-figures.draw_history(history[columns], target, ax, title=title)
-ax.set_ylabel("share of the cells, or of the pairs")
+figures.draw_history(history[columns], target, ax, title=title, score=metric)
+ax.set_ylabel("share of the cells, or of the pairs" if labels else "share of the cells")
 figures.save_figure(fig, folder / "figures", "history")
 figures.show(fig)
 
 # %%
+evaluation, pairs = result.evaluations["test"], splits["test"]
 by_label = {f"{what}_{k}": f"{what}, {name}" for what in ("grouped", "segments") for k, name in enumerate(labels)}
 table = pd.DataFrame({name: scores[name] for name in ("dev", "test")}).rename(by_label)
 figures.show_table(table, digits=4, index="measure")
@@ -201,14 +209,18 @@ figures.show_table(table, digits=4, index="measure")
 # are exactly 0. Neighbours of exactly equal weight have no border between them.
 
 # %% tags=["figure"]
-evaluation, pairs = result.evaluations["test"], splits["test"]
-for k, label in enumerate(labels if p.model != "recurrent" else ()):
-    fitting = [i for i, e in enumerate(pairs) if e.label == k and len(e.tokens) <= 14 and len(e.second) <= 9]
-    for i in fitting[:1]:
+def in_words(label):
+    """A class by its name, or a score on the scale of its file."""
+    return labels[label] if labels else f"{np.interp(label[0], [0, 1], corpus_read.own.scale):.3g}"
+
+
+short = [i for i, e in enumerate(pairs) if len(e.tokens) <= 14 and len(e.second) <= 9]
+for k in range(len(labels) or 1) if p.model != "recurrent" else ():
+    for i in [i for i in short if not labels or pairs[i].label == k][:1]:
         z = evaluation.z[i].view(len(pairs[i].tokens), len(pairs[i].second))
         fig, ax = figures.new_figure(size=(11, 5.2))
-        said = labels[evaluation.answer[i]]
-        title = f"{label}, predicted {said}: {(z != 0).double().mean():.0%} of the cells are not 0"
+        said = f"{in_words(pairs[i].label)}, predicted {in_words(evaluation.answer[i])}"
+        title = f"{said}: {(z != 0).double().mean():.0%} of the cells are not 0"
         top = max(z.max().item(), 1e-6)
         figures.draw_attention(z, pairs[i].tokens, pairs[i].second, ax, title=title, top=top)
         figures.save_figure(fig, folder / "figures", f"alignment_{k}")  # your label may be no name of a file
@@ -230,7 +242,8 @@ if p.model != "recurrent":
 if corpus_read.own is not None:
     fitted = load(folder)
     written = pairs_as_written(p, corpus_read.own, "test", 100)[: len(pairs)]
-    answers = fitted.with_labels(fitted(written), [labels[e.label] for e in pairs[: len(written)]])
+    truths = [labels[e.label] if labels else fitted.rescaled(e.label)[0] for e in pairs[: len(written)]]
+    answers = fitted.with_labels(fitted(written), truths)
     page = fitted.to_html(answers, "Pairs of test, with their alignments")
     (folder / "rationales.html").write_text(page, encoding="utf-8")
     display(answers[:3])
@@ -286,9 +299,9 @@ if p.model != "recurrent":
 # %%
 if corpus_read.own is not None:  # what the terminal shows in the place of all metrics
     of_test = {name: metrics["test"] for name, metrics in beside.items()}
-    told = ", ".join(f"{figures.in_words(name)} {of['accuracy']:.1%}" for name, of in of_test.items())
+    told = ", ".join(f"{figures.in_words(name)} {shown_as.format(of[metric])}" for name, of in of_test.items())
     told += f"; {of_test[p.model]['rate_selected']:.0%} of the cells are open" * (p.model != "recurrent")
-    lines = [f"test accuracy: {told}", "rationales.html in this folder shows pairs of test"]
+    lines = [f"test {metric}: {told}", "rationales.html in this folder shows pairs of test"]
     for answer in answers[:3]:
         aligned = [f"  {line}" for line in answer.aligned_words]
         texts = [" ".join(text.split()) for text in (answer.text, answer.second)]

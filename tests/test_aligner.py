@@ -1,13 +1,16 @@
 """The aligner: sizes of the paper, masks that hide padding, both kinds of attention, and the loop around them."""
 
 import math
+import random
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import torch
 
 from rationale import training
 from rationale.data import Example, PairBatches, Sides, Vocabulary
+from rationale.data.pairs import NULL
 from rationale.distributions import HardKuma
 from rationale.errors import BadInput
 from rationale.models import Aligner, IntraAttention, RecurrentPair, build_aligner, feed_forward
@@ -240,7 +243,7 @@ def test_gates_alone_are_computed_without_a_decision_unless_it_draws_random_numb
 def test_a_run_learns_to_compare_the_nouns(model, tmp_path):
     p = settings(model=model, hidden_size=12, epochs=14, learning_rate=0.02, dropout=0.0, embedding_size=12, lam=0.01)
     splits = {"train": pairs(240), "dev": pairs(40), "test": pairs(40)}
-    result = training.train_aligner(p, splits, 2, tmp_path)
+    result = training.train_aligner(p, splits, "classes", 2, tmp_path)
     assert result.evaluations["test"].metrics["accuracy"] > 0.9
     z = result.evaluations["test"].z
     assert [len(cells) for cells in z] == [len(e.tokens) * len(e.second) for e in splits["test"]]
@@ -271,7 +274,7 @@ def test_cells_are_shut_once_per_split_after_the_training(tmp_path, monkeypatch)
     monkeypatch.setattr(Aligner, "forward", noted)
     p = settings(model="hardkuma", selection=0.3, epochs=3, batch_size=4)
     splits = {"train": pairs(8), "dev": pairs(4), "test": pairs(4)}
-    result = training.train_aligner(p, splits, 2, tmp_path)
+    result = training.train_aligner(p, splits, "classes", 2, tmp_path)
     assert drawn.count(shut) == 2, "dev and test"
     assert all("accuracy_shut" in result.evaluations[split].metrics for split in ("dev", "test"))
     assert not any("shut" in column for row in result.history for column in row)
@@ -299,12 +302,12 @@ def test_setting_the_biases_leaves_an_aligner_in_training_mode():
 def test_a_warm_start_begins_with_the_layers_of_the_run_of_softmax_and_its_scores_become_gates(tmp_path, monkeypatch):
     splits = {"train": pairs(120), "dev": pairs(40), "test": pairs(40)}
     same = {"hidden_size": 12, "embedding_size": 12, "learning_rate": 0.02, "dropout": 0.3}
-    of_run = training.train_aligner(settings(epochs=3, **same), splits, 2, tmp_path).model.state_dict()
+    of_run = training.train_aligner(settings(epochs=3, **same), splits, "classes", 2, tmp_path).model.state_dict()
     monkeypatch.setattr(alignment, "train", lambda p, model, batches, folder, is_started: (model, is_started))
     gates = same | {"model": "hardkuma", "selection": 0.3, "warm_start": 3, "samples": 2, "epochs": 9}
     for start in ("none", "target"):
         p = settings(start=start, **gates)
-        model, is_started = training.train_aligner(p, splits, 2, tmp_path / start)
+        model, is_started = training.train_aligner(p, splits, "classes", 2, tmp_path / start)
         begun = model.state_dict()
         others = [key for key in of_run if not key.startswith("selector.")]
         assert is_started and others and all(torch.equal(of_run[key], begun[key]) for key in others)
@@ -317,14 +320,14 @@ def test_gates_begin_near_the_target_after_a_warm_start_which_a_longer_run_does_
     p = settings(model="hardkuma", selection=0.3, measure="selected", start="target", hidden_size=12, epochs=2,
                  warm_start=4, embedding_size=12)  # fmt: skip
     splits = {"train": pairs(240), "dev": pairs(40), "test": pairs(40)}
-    result = training.train_aligner(p, splits, 2, tmp_path)
+    result = training.train_aligner(p, splits, "classes", 2, tmp_path)
     assert [row["epoch"] for row in result.history] == [1, 2], "those with gates"
     assert result.history[0]["dev_rate_expected"] == pytest.approx(0.3, abs=0.1), (
         "from scratch nearly all cells are open"
     )
     capsys.readouterr()
     p.epochs = 3
-    longer = training.train_aligner(p, splits, 2, tmp_path)
+    longer = training.train_aligner(p, splits, "classes", 2, tmp_path)
     assert "resumed after epoch 4 of 4" in capsys.readouterr().out
     assert [row["dev_task"] for row in longer.history[:2]] == [row["dev_task"] for row in result.history]
 
@@ -337,3 +340,27 @@ def test_settings_of_gates_are_refused_without_gates():
         AlignmentSettings.checked(
             {"corpus": "nli_small", "model": "hardkuma", "multiplier_min": 2, "multiplier_max": 1, "selection": 0.1}
         )
+
+
+def test_an_aligner_learns_how_similar_two_texts_are_which_a_linear_model_of_their_words_cannot(tmp_path):
+    """The score is the share of words that both texts have: made up, so every error is one of the model."""
+    rng, words = random.Random(1), [f"w{i}" for i in range(12)]
+    splits = {name: [] for name in ("train", "dev", "test")}
+    for i in range(600):
+        first, shared = rng.sample(words, 4), rng.randint(0, 4)
+        others = [word for word in words if word not in first]
+        second = rng.sample(first[:shared] + others[: 4 - shared], 4)
+        part = "train" if i < 500 else "dev" if i < 550 else "test"
+        splits[part].append(Example((NULL, *first), (shared / 4,), second=(NULL, *second)))
+    p = settings(model="softmax", vectors="random", embedding_size=24, hidden_size=24, epochs=20)
+    p.learning_rate, p.dropout = 0.01, 0.0
+    result = training.train_aligner(p, splits, "scores", 1, tmp_path)
+    reached = result.evaluations["test"].metrics["mse"]
+    constant = np.var([example.label for example in splits["test"]])
+    assert reached < constant / 3, f"the mean squared error is {reached:.4f}; of the mean score it is {constant:.4f}"
+    pytest.importorskip("sklearn")
+    linear = training.train_tfidf(splits, "scores").metrics["test"]["mse"]
+    assert linear > 0.9 * constant, f"the mean squared error of the linear model is {linear:.4f}"
+    assert result.best["dev_mse"] <= min(row["dev_mse"] for row in result.history) + 0.015, "lower is better"
+    truth = torch.tensor([example.label for example in splits["test"]])
+    assert (result.evaluations["test"].answer - truth).square().mean().item() == pytest.approx(reached)

@@ -126,7 +126,7 @@ def test_a_model_of_pairs_answers_to_pairs(tmp_path):
     path = write_table(tmp_path / "pairs.csv", [row | {"second": "it is good"} for row in reviews(60)])
     p = AlignmentSettings(corpus=str(path), vectors="random", embedding_size=8, hidden_size=6, epochs=1, device="cpu")
     texts = read_alignment(p)
-    result = training.train_aligner(p, texts.splits, texts.num_outputs, tmp_path)
+    result = training.train_aligner(p, texts.splits, "classes", texts.num_outputs, tmp_path)
     save_run(tmp_path, result, p, texts.labels)
     model = rationale.load(tmp_path)
     first, second, blank = model([("a warm film", "it is good"), "a warm film ||| it is good", ""])

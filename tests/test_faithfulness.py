@@ -453,7 +453,7 @@ def test_a_run_that_predicts_scores_is_refused_in_one_line(scored):
 def test_a_run_on_pairs_is_refused_in_one_line(tmp_path):
     p = aligners.settings(epochs=1, vectors="random", embedding_size=5)
     splits = dict.fromkeys(("train", "dev", "test"), aligners.pairs())
-    save_run(tmp_path, training.train_aligner(p, splits, 3, tmp_path), p, labels=["a", "b", "c"])
+    save_run(tmp_path, training.train_aligner(p, splits, "classes", 3, tmp_path), p, labels=["a", "b", "c"])
     with pytest.raises(BadInput, match="reads pairs of sentences; accepted are models of single texts") as error:
         judge_finished(tmp_path)
     assert str(error.value).startswith(f"{tmp_path}: ") and "\n" not in str(error.value)

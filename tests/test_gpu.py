@@ -199,7 +199,7 @@ def sentence_pairs(folder: Path, device: str, **changes):
     examples = [Example(text(3 + k % 4), k % 3, second=text(2 + k % 3)) for k in range(64)]
     splits = {"train": examples[:32], "dev": examples[32:48], "test": examples[48:]}
     p = run_settings(AlignmentSettings, device=device, model="hardkuma", selection=0.3, **changes)
-    return training.train_aligner(p, splits, 3, folder)
+    return training.train_aligner(p, splits, "classes", 3, folder)
 
 
 def targets(folder: Path, device: str, **changes):

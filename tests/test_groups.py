@@ -61,5 +61,5 @@ def test_pairs_of_each_label_are_counted_by_themselves_and_a_run_of_a_mapping_sa
     splits = {"train": pairs(40), "dev": pairs(20), "test": pairs(20)}
     for model, wanted in (("fusedmax", set(found)), ("hardkuma", set()), ("recurrent", set())):
         p = settings(model=model, epochs=1, embedding_size=6)
-        metrics = training.train_aligner(p, splits, 2, tmp_path / model).evaluations["test"].metrics
+        metrics = training.train_aligner(p, splits, "classes", 2, tmp_path / model).evaluations["test"].metrics
         assert {name for name in metrics if name.startswith(("grouped", "segments"))} == wanted, model

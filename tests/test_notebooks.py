@@ -95,6 +95,27 @@ def test_reviews_are_learned_by_every_model_of_the_sweeps(model: str, outputs: P
         pytest.fail(f"{model}: {error}", pytrace=False)
 
 
+@pytest.mark.slow
+def test_pairs_with_scores_are_learned_in_a_notebook_and_answered_on_the_scale_of_their_file(tmp_path: Path) -> None:
+    pytest.importorskip("sklearn")
+    rows = [{"text": row["text"], "reply": "It isn't good", "grade": row["label"]} for row in rated(120)]
+    notebook, table = notebook_path("13_train_nli"), write_table(tmp_path / "graded.csv", rows)
+    items = smoke_items(notebook, epochs=1, corpus=str(table), second="reply", label="grade")
+    folder = run_forked(notebook, items, outputs=tmp_path)
+    summary, page = ((folder / name).read_text() for name in ("summary.txt", "rationales.html"))
+    assert summary.startswith("test mse: softmax 0.") and "TF-IDF + ridge regression 0." in summary
+    known = re.findall(r"(?:too low|too high): the label is ([\d.]+)<", page)
+    assert len(known) > 5 and {*known} <= {f"{row['grade']:.4g}" for row in rows}, "the scores of the file"
+    of_test = [line for line in (folder / "splits.csv").read_text().splitlines() if line.startswith("test,")]
+    assert page.count("Aligned words") == len(of_test) > 5, "below each pair of test"
+    (answer,) = load_run(folder)([("a warm film", "it is good")])
+    low, high = (extreme(row["grade"] for row in rows) for extreme in (min, max))
+    assert low <= answer.scores["grade"] <= high and answer.alignment
+    with pytest.raises((BadInput, RunFailed), match="its model predicts scores; accepted here is a run that predicts"):
+        read = [f"runs=[{folder.name}]", f"runs_dir={folder.parent}"]
+        run_forked(notebook_path("23_read_nli"), read, outputs=tmp_path)
+
+
 @pytest.mark.parametrize("kind", [pytest.param("scores", marks=pytest.mark.deep), "pairs"])
 def test_files_of_ones_own_are_learned_in_a_notebook(kind: str, outputs: Path, tmp_path: Path) -> None:
     if kind == "scores":

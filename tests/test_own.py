@@ -459,17 +459,16 @@ def test_what_is_counted_of_pairs_is_called_a_pair(tmp_path):
     assert "28 pairs of test also stand in train" in said and not re.search(r"\d texts?\b", said)
 
 
-def test_numbers_as_labels_of_pairs_are_not_told_to_be_read_as_scores_as_pairs_have_none(tmp_path):
+def test_the_labels_of_pairs_may_be_scores_as_those_of_single_texts(tmp_path):
     rows = [row | {"second": f"other {i}", "label": i % 2} for i, row in enumerate(reviews())]
-    told = read_own(settings(write_table(tmp_path / "r.csv", rows), second="second")).notes[0]
-    assert told.endswith("column 'label' holds 2 classes: 0 (20), 1 (20)")
-    assert "give head=scores" in read_own(settings(tmp_path / "r.csv")).notes[0], "single texts may have scores"
-    graded = [row | {"label": i / 8} for i, row in enumerate(rows)]
-    with pytest.raises(BadInput) as error:
-        read_own(settings(write_table(tmp_path / "s.csv", graded), second="second"))
-    assert "head" not in str(error.value) and "occurs once, and so do 39 other labels; a model of pairs" in str(
-        error.value
-    )
+    read = read_own(settings(write_table(tmp_path / "r.csv", rows), second="second"))
+    assert read.notes[0].endswith("2 classes: 0 (20), 1 (20) (give head=scores to read them as scores)")
+    assert read_own(settings(tmp_path / "r.csv", second="second", head="scores")).head == "scores"
+    graded = write_table(tmp_path / "s.csv", [row | {"label": i / 8} for i, row in enumerate(rows)])
+    read = read_alignment(AlignmentSettings(corpus=str(graded), device="cpu"))
+    assert (read.head, read.num_outputs, read.labels, read.own.scale) == ("scores", 1, None, (0.0, 39 / 8))
+    scores = sorted(e.label[0] for part in read.splits.values() for e in part)
+    assert scores == pytest.approx([i / 39 for i in range(40)])
 
 
 def test_pairs_with_the_same_first_text_stay_in_one_split(tmp_path):

@@ -609,6 +609,7 @@ IDLE = [  # the same of other tasks: the notebook, what is given, and the messag
     ("11_train_reviews", ["corpus=hotels", "aspect=location", "correlation=0.5"],
      "correlation: 0.5 is not accepted with corpus hotels, which is not made up; give 0, or corpus=synthetic"),
     ("11_train_reviews", ["split_seed=2"], "split_seed: 2 is not accepted with corpus synthetic; give 1, or a file"),
+    ("13_train_nli", ["head=scores"], "head: scores is not accepted with corpus nli_small; give auto, or a file"),
     ("13_train_nli", ["second=reply"], "second: reply is not accepted with corpus nli_small; give second, or a file"),
     ("13_train_nli", ["rule=expected"], "rule: expected is not accepted with model softmax; give argmax, or a model"),
     ("13_train_nli", ["smoothing=0.5"],

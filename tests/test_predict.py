@@ -646,7 +646,7 @@ def paired(tmp_path_factory):
     folder = tmp_path_factory.mktemp("pairs")
     p = aligners.settings(epochs=1, vectors="random", embedding_size=5)
     splits = dict.fromkeys(("train", "dev", "test"), aligners.pairs())
-    save_run(folder, training.train_aligner(p, splits, 3, folder), p, labels=list(LABELS))
+    save_run(folder, training.train_aligner(p, splits, "classes", 3, folder), p, labels=list(LABELS))
     return str(folder)
 
 

@@ -115,7 +115,7 @@ def test_a_model_of_pairs_answers_the_same_in_a_session_with_another_default_typ
     p = AlignmentSettings(corpus="snli", **(sizes | changes))
     pairs = [Example(("a", "warm", "film"), k % 2, second=("it", "is", "good")) for k in range(8)]
     with default_type(trained):
-        result = training.train_aligner(p, dict.fromkeys(("train", "dev", "test"), pairs), 2, tmp_path)
+        result = training.train_aligner(p, dict.fromkeys(("train", "dev", "test"), pairs), "classes", 2, tmp_path)
         save_run(tmp_path, result, p, labels=["no", "yes"])
         before = load_run(tmp_path)([("a warm film", "it is good")])
     with default_type(read):

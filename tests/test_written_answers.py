@@ -49,7 +49,7 @@ def paired(tmp_path_factory):
     path = write_table(folder / "r.csv", [row | {"second": "it is good"} for row in reviews(60)])
     p = AlignmentSettings(corpus=str(path), vectors="random", embedding_size=8, hidden_size=6, epochs=1, device="cpu")
     texts = read_alignment(p)
-    save_run(folder, training.train_aligner(p, texts.splits, texts.num_outputs, folder), p, texts.labels)
+    save_run(folder, training.train_aligner(p, texts.splits, "classes", texts.num_outputs, folder), p, texts.labels)
     return str(folder)
 
 

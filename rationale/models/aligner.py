@@ -422,7 +422,7 @@ def build_aligner(p: object, vectors: Tensor, head: str, num_outputs: int) -> Al
     ----------
     p : AlignerSettings, or any object with such attributes
     vectors : [V, E]
-    head : "classes"
+    head : "classes" or "scores"
     num_outputs : int
 
     Raises

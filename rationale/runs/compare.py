@@ -143,7 +143,7 @@ def rows_of_all(runs_dir: str | Path, names: list[str], *tasks: str) -> pd.DataF
     Raises
     ------
     BadInput
-        If a run is of another task than these, is not there, or is damaged.
+        If a run is of another task than these, is not there, or is damaged, or predicts scores of pairs.
     """
     runs = [root() / runs_dir / name for name in names]
     rows = rows_of(*runs)
@@ -154,6 +154,8 @@ def rows_of_all(runs_dir: str | Path, names: list[str], *tasks: str) -> pd.DataF
         if task not in tasks:
             accepted = " or ".join(name for name, what in TASKS.items() if what in tasks)
             raise BadInput(f"{run}: a run of {notebook} ({task}); accepted here is a run of {accepted}")
+        if task == "nli" and "accuracy" not in set(rows.loc[rows["run"] == f"{notebook}/{run.name}", "metric"]):
+            raise BadInput(f"{run}: its model predicts scores; accepted here is a run that predicts classes")
     return rows
 
 

@@ -31,7 +31,9 @@ WITHOUT_GATES |= ConstraintSettings().model_dump() | GateSettings().model_dump()
 SAMPLED = 20  # batches from whose cells the rate of gates before their training is computed
 
 
-def train_aligner(p: "AlignmentSettings", splits: dict[str, list[Example]], num_outputs: int, folder: Path) -> Result:
+def train_aligner(
+    p: "AlignmentSettings", splits: dict[str, list[Example]], head: str, num_outputs: int, folder: Path
+) -> Result:
     """Train and evaluate an aligner on pairs of sentences. The arguments are those of `train_extractor`.
 
     With `warm_start`, an aligner with softmax attention is trained first, for as many epochs; its layers are then those
@@ -40,7 +42,7 @@ def train_aligner(p: "AlignmentSettings", splits: dict[str, list[Example]], num_
     device = choose_device(p.device)
     torch.manual_seed(p.seed)
     vocabulary, vectors = build_pair_vocabulary(splits, p.vectors, p.embedding_size, p.seed)
-    model = build_aligner(p, vectors, "classes", num_outputs).to(device)
+    model = build_aligner(p, vectors, head, num_outputs).to(device)
     batches = {
         name: PairBatches(examples, vocabulary, p.batch_size, p.seed, p.bucketed, device)
         for name, examples in splits.items()
@@ -49,14 +51,14 @@ def train_aligner(p: "AlignmentSettings", splits: dict[str, list[Example]], num_
         assert isinstance(model, Aligner)
         softmax = SimpleNamespace(**vars(p) | WITHOUT_GATES | {"epochs": p.warm_start})
         torch.manual_seed(p.seed)
-        before = build_aligner(softmax, vectors, "classes", num_outputs).to(device)
+        before = build_aligner(softmax, vectors, head, num_outputs).to(device)
         assert isinstance(before, Aligner)
         model.take_layers(trained_softmax(softmax, before, batches, folder / "warm_start"))
         if p.start == "target":
             start_at(model, ConstraintSettings.of(p).first_target, batches["train"])
         torch.manual_seed(p.seed)
     result = train(p, model, batches, folder, is_started=p.warm_start > 0)
-    for name, evaluation in result.evaluations.items() if p.model in MAPPINGS else ():
+    for name, evaluation in result.evaluations.items() if p.model in MAPPINGS and head == "classes" else ():
         evaluation.metrics.update(groups_by_label(evaluation.z, splits[name]))
     return result
 
@@ -75,7 +77,7 @@ def trained_softmax(p: Any, model: Aligner, batches: Mapping[str, Batches], fold
     """
     folder.mkdir(parents=True, exist_ok=True)
     objective = RationaleObjective()
-    selection = ModelSelection("within_tolerance", score=f"dev_{model.head.metric}", higher_is_better=True)
+    selection = ModelSelection("within_tolerance", f"dev_{model.head.metric}", model.head.higher_is_better)
     fit(
         model, objective, batches["train"], lambda: evaluate_extractor(model, batches["dev"], objective).metrics,
         selection, p, folder, part="softmax attention",

@@ -50,7 +50,7 @@ def number_of(text: str) -> float | None:
     return value if math.isfinite(value) and "_" not in text else None
 
 
-def read_labels(cells: Sequence[str], column: str, head: str, where: Where, of_pairs: bool = False) -> Labels:
+def read_labels(cells: Sequence[str], column: str, head: str, where: Where) -> Labels:
     """Labels as classes, numbered in the order of their names, or as scores, scaled to [0, 1].
 
     `auto` means classes, unless there are more than two values, all of them numbers, and either one of them is not
@@ -63,8 +63,6 @@ def read_labels(cells: Sequence[str], column: str, head: str, where: Where, of_p
     head : "auto", "classes" or "scores"
     where : function
         Of a number in 0 .. N - 1.
-    of_pairs : bool
-        Whether they are labels of pairs, which have no scores: nobody is told to give `head=scores`.
 
     Raises
     ------
@@ -98,7 +96,7 @@ def read_labels(cells: Sequence[str], column: str, head: str, where: Where, of_p
         )
     if as_scores:
         return _scores(cells, numbers, whole, told, where)
-    return _classes(cells, counts, numbers, told, where, of_pairs)
+    return _classes(cells, counts, numbers, told, where)
 
 
 def _scores(cells: Sequence[str], numbers: dict[str, Any], whole: bool, told: str, where: Where) -> Labels:
@@ -165,26 +163,19 @@ def _note_of_far(cells: Sequence[str], scores: Sequence[float], told: str, where
     return f"{are}: {first}, and {rest}; correct or remove what is no score"
 
 
-def _classes(
-    cells: Sequence[str], counts: Counter[str], numbers: dict[str, Any], told: str, where: Where, of_pairs: bool
-) -> Labels:
+def _classes(cells: Sequence[str], counts: Counter[str], numbers: dict[str, Any], told: str, where: Where) -> Labels:
     are_numbers = all(number is not None for number in numbers.values())
     names = sorted(counts, key=lambda text: (numbers[text] is None, numbers[text] or 0.0, text))
     single = [name for name in names if counts[name] == 1]
     if single:
         others = {1: "", 2: ", and so does another one"}.get(len(single), f", and so do {len(single) - 1} other labels")
-        many = "give label= the column whose values are the labels"
-        if are_numbers:
-            as_classes = (
-                "a model of pairs has classes and no scores, so write grades such as low and high in their place"
-            )
-            many = as_classes if of_pairs else "give head=scores"
+        many = "give head=scores" if are_numbers else "give label= the column whose values are the labels"
         advice = "correct it or remove the row" if len(single) < 10 else many
         raise BadInput(
             f"{_place(cells, single[0], where)}the label {excerpt(single[0])} in {told} occurs once{others}; {advice}"
         )
     shown = ", ".join(f"{cut(name, 30)} ({counts[name]:,})" for name in names[:12]) + ", ..." * (len(names) > 12)
-    other = " (give head=scores to read them as scores)" * (are_numbers and not of_pairs)
+    other = " (give head=scores to read them as scores)" * are_numbers
     note = f"{told} holds {len(names)} classes: {shown}{other}"
     alike = _first_alike(names, str.casefold)
     if alike is not None:

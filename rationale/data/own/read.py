@@ -495,9 +495,8 @@ def _labelled(parts: list[Part], words: dict[str, int], p: Any) -> OwnTexts:
         return parts[number].where(parts[number].numbers[row])
 
     of_pairs = "second" in vars(p)
-    head = "classes" if of_pairs else vars(p).get("head", "auto")
     column = "classification" if is_eraser(Path(p.corpus)) else p.label
-    labels = read_labels([cell for part in parts for cell in part.cells], column, head, where, of_pairs)
+    labels = read_labels([cell for part in parts for cell in part.cells], column, vars(p).get("head", "auto"), where)
     unit = "pair" if of_pairs else "text"
     notes = [f"{place}: {counted(starts[-1], unit)}; {labels.note}"]
     notes += [labels.far] * bool(labels.far)

@@ -21,6 +21,11 @@ class TextFileSettings(Settings):
 
     text: str = setting("text", "column of the texts")
     label: str = setting("label", "column of the labels")
+    head: Literal["auto", "classes", "scores"] = setting(
+        "auto",
+        "what labels are; auto: scores if all are numbers, with more than two values, and some are not whole or there "
+        "are more than ten values; otherwise classes",
+    )
     tokeniser: Annotated[str, OneOf(lambda: TOKENISERS)] = setting("treebank", "how texts are split into words")
     skip_incomplete: bool = setting(
         False, "whether rows of a table without a text or a label are left out; else the first one is an error"
@@ -36,11 +41,6 @@ class RationaleFileSettings(TextFileSettings):
     """The columns of texts of your own, beside text and label."""
 
     rationale: str = setting("", "column of the words that people marked: spans, or a 0/1 list; empty = none")
-    head: Literal["auto", "classes", "scores"] = setting(
-        "auto",
-        "what labels are; auto: scores if all are numbers, with more than two values, and some are not whole or there "
-        "are more than ten values; otherwise classes",
-    )
 
     def refused(self) -> Iterable[Refusal]:
         """A column is named once."""
