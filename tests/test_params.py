@@ -646,6 +646,8 @@ IDLE = [  # the same of other tasks: the notebook, what is given, and the messag
      "rationale: marks is not accepted with corpus synthetic; give an empty value, or a file or folder"),
     ("17_train_own_texts", ["encoder=minilm", "hidden_size=32"],
      "hidden_size: 32 is not accepted with encoder minilm; give 64, or encoder=lstm"),
+    ("17_train_own_texts", ["encoder=minilm", "vectors=glove.6B.50d"],
+     "vectors: glove.6B.50d is not accepted with encoder minilm, which reads no word vectors; give random, or"),
 ]  # fmt: skip
 
 

@@ -96,8 +96,13 @@ class OwnTextSettings(
     )
 
     def refused(self) -> Iterator[Refusal]:
-        """Scores have no classes that could have weights, and a corpus with a name has no columns."""
+        """Scores have no classes that could have weights, and a corpus with a name has no columns.
+
+        A pretrained encoder reads no word vectors.
+        """
         yield from refused_columns(self)
+        pieces = find_encoder(self.encoder).reads_pieces
+        yield self.idle(pieces, "vectors", f"with encoder {self.encoder}, which reads no word vectors", "encoder=lstm")
         weighted = self.class_weight != "none" and self.head == "scores"
         yield Refusal(weighted, "class_weight", "with head scores", "none, or head=classes")
 
