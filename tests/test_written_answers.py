@@ -306,6 +306,29 @@ def test_labels_that_are_no_class_are_named_and_a_page_of_other_labels_alone_is_
     assert (code, out) == (2, "") and "none of the labels is a class of this run; accepted are 'neg', 'pos'" in err
 
 
+def test_labels_of_a_run_of_scores_that_are_no_numbers_are_named_and_a_page_of_them_alone_is_refused(
+    scored, tmp_path, capsys
+):
+    rows = [{"text": "a film", "stars": label} for label in ("4", "good", "", "inf")]
+    path = str(write_table(tmp_path / "some.csv", rows))
+    code, out, err = told(capsys, scored, "--file", path, "--html", "--label", "stars")
+    assert (
+        code == 0 and "the label is 4" in out and "note: 2 texts with a label that is no number, such as 'good'" in err
+    )
+    path = str(write_table(tmp_path / "none.csv", rows[1:]))
+    code, out, err = told(capsys, scored, "--file", path, "--html", "--label", "stars")
+    assert (code, out) == (2, "") and "error: --label stars: 'good', 'inf': none of the labels is a number" in err
+    path = str(write_table(tmp_path / "unknown.csv", [{"text": "a film", "stars": ""}]))
+    code, out, err = told(capsys, scored, "--file", path, "--html", "--label", "stars")
+    assert code == 0 and "label" not in err, "labels that are not known are no mistake"
+
+
+def test_a_folder_in_place_of_a_file_of_texts_is_refused_with_every_form_that_is_accepted(labelled, tmp_path, capsys):
+    code, out, err = told(capsys, labelled, "--file", str(tmp_path))
+    assert (code, out) == (2, "") and len(err.splitlines()) == 1
+    assert "Is a directory; accepted is a UTF-8 text file, one text per line, or a table (.csv, .tsv, .jsonl" in err
+
+
 def test_labels_of_a_run_whose_classes_are_spelled_as_in_a_program_are_known_on_its_page(tmp_path, capsys):
     """An older run has the classes False and True, and the table says false and true."""
     texts = [{"text": row["text"], "label": row["label"] == "pos"} for row in reviews(60)]

@@ -148,7 +148,10 @@ def _lines(path: Path) -> Iterator[bytes]:
             yield from _without_mark(file)
     except OSError as error:
         problem = error.strerror or str(error)
-        raise BadInput(f"--file {path}: {problem}; accepted is a UTF-8 text file, one text per line") from None
+        from rationale.data.own.settings import SUFFIXES
+
+        accepted = f"a UTF-8 text file, one text per line, or a table ({', '.join(SUFFIXES)})"
+        raise BadInput(f"--file {path}: {problem}; accepted is {accepted}") from None
 
 
 def _without_mark(file: IO[bytes]) -> Iterator[bytes]:
@@ -262,8 +265,9 @@ def main(arguments: list[str] | None = None) -> int:
                 labels.append(label)
             if isinstance(text, str) and run.of_pairs:  # what else there is is accepted
                 _sides(run, run.tokens(text), number)
-        if options.label and run.gives_classes:
-            print(written_answers.note_of_labels(options.label, labels, run.outputs), end="", file=sys.stderr)
+        if options.label:
+            classes = run.outputs if run.gives_classes else None
+            print(written_answers.note_of_labels(options.label, labels, classes), end="", file=sys.stderr)
     if str(options.file) == "-" and sys.stdin is not None and sys.stdin.isatty():
         window = 1  # somebody waits for each answer
     given = _rows(options, run)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from rationale.data.own.eraser import is_eraser
+from rationale.data.own.labels import number_of
 from rationale.data.own.labels import spelled as label_as_text
 from rationale.data.own.read import texts_in_rows
 from rationale.data.own.settings import is_on_hub
@@ -148,24 +149,31 @@ def with_kept(rows: Iterable[dict], kept: Iterable[Mapping[str, Any]]) -> Iterat
     return (({"kept": own} if own else {}) | row for own, row in zip(kept, rows, strict=False))
 
 
-def note_of_labels(column: str, labels: Sequence[Any], classes: Sequence[str]) -> str:
+def note_of_labels(column: str, labels: Sequence[Any], classes: Sequence[str] | None) -> str:
     """A line about labels of a table that are no class of a model, so that each answer to them counts as wrong.
+
+    If `classes` is None, the model gives scores, and the line is about labels that are no numbers.
 
     Raises
     ------
     BadInput
-        There are labels, and none of them is a class of the model.
+        There are labels, and none of them is a class of the model, or a number.
     """
     given = Counter(cell for cell in map(label_as_text, labels) if cell)
-    known_as = set(map(label_as_text, classes))  # an older run has a class True, say
-    others = [name for name in given if name not in known_as]
+    known_as = set(map(label_as_text, classes or ()))  # an older run has a class True, say
+    others = [name for name in given if (number_of(name) is None if classes is None else name not in known_as)]
     if not others:
         return ""
     few = f"{', '.join(map(excerpt, others[:3]))}{', ...' * (len(others) > 3)}"
+    count = counted(sum(given[name] for name in others), "text")
+    if classes is None:
+        if len(others) == len(given):
+            wrong = "none of the labels is a number, and this run gives scores"
+            raise BadInput(f"--label {column}: {few}: {wrong}; accepted are numbers")
+        return f"note: {count} with a label that is no number, such as {few}; this run gives scores\n"
     known = f"{', '.join(map(excerpt, classes[:6]))}{', ...' * (len(classes) > 6)}"
     if len(others) == len(given):
         raise BadInput(f"--label {column}: {few}: none of the labels is a class of this run; accepted are {known}")
-    count = counted(sum(given[name] for name in others), "text")
     return f"note: {count} with a label that is no class of this run, such as {few}; its classes are {known}\n"
 
 
