@@ -119,6 +119,8 @@ BAD_FILES: dict[str, tuple[Write, dict, list[str]]] = {
                             ["r.csv, row 1: a carriage return in the column names", "line feed"]),
     "commas in a TSV file": (lambda d: _bytes(d / "r.tsv", _CSV.encode()), {},
                              ["its columns seem to be divided by commas: name the file .csv"]),
+    "no ending": (lambda d: _bytes(d / "reviews", _CSV.encode()), {},
+                  ["reviews: a name without an ending; accepted: .csv, .tsv, .jsonl, .parquet", "as in reviews.csv"]),
     "another ending": (lambda d: _bytes(d / "reviews.xlsx", b"PK"), {}, [".xlsx is no table", "save the sheet"]),
     "an empty file": (lambda d: _bytes(d / "r.csv", b""), {}, ["r.csv: empty", "column names"]),
     "only a header": (lambda d: _bytes(d / "r.csv", b"text,label\n"), {}, ["r.csv: no text in it"]),
@@ -147,7 +149,7 @@ BAD_FILES: dict[str, tuple[Write, dict, list[str]]] = {
     "a score that is NaN": (lambda d: write_table(d / "r.csv", changed(4, rated(), label="nan")), {},
                             ["r.csv, row 6: 'nan' in column 'label' is a missing score"]),
     "a score that is infinite": (lambda d: write_table(d / "r.csv", changed(4, rated(), label="inf")), {},
-                                 ["row 6: 'inf' in column 'label' is a missing score"]),
+                                 ["row 6: 'inf' in column 'label' is no finite number; accepted: a number"]),
     "a score that is a word": (lambda d: write_table(d / "r.csv", changed(4, rated(), label="good")), {},
                                ["row 6: 'good' in column 'label' is no number", "head=classes"]),
     "words where scores are asked for": (lambda d: write_table(d / "r.csv", reviews()), {"head": "scores"},
@@ -162,6 +164,9 @@ BAD_FILES: dict[str, tuple[Write, dict, list[str]]] = {
                                {"rationale": "why"}, ["row 2: the rationale is 2 marks for 6 words"]),
     "a span that is backwards": (lambda d: write_table(d / "r.csv", [row | {"why": "[[5, 2]]"} for row in reviews()]),
                                  {"rationale": "why"}, ["row 2: the span [5, 2] of the rationale is empty or"]),
+    "a span that begins before its text": (
+        lambda d: write_table(d / "r.csv", [row | {"why": "[[-3, 2]]"} for row in reviews()]), {"rationale": "why"},
+        ["row 2: the span [-3, 2] of the rationale begins before its text; accepted: 0 <= start < end"]),
     "a rationale that is a text": (lambda d: write_table(d / "r.csv", [row | {"why": "film"} for row in reviews()]),
                                    {"rationale": "why"}, ["row 2: the rationale 'film' is not understood", "[[0, 12]"]),
     "another encoding": (lambda d: _bytes(d / "r.csv", _CSV.replace("delight", "délice", 1).encode("latin-1")), {},
@@ -224,6 +229,9 @@ BAD_FILES: dict[str, tuple[Write, dict, list[str]]] = {
     "evidence that is backwards": (
         lambda d: write_eraser(d, evidences=[[{"docid": "d2.txt", "start_token": 4, "end_token": 2}]]), {},
         ["train.jsonl, line 3: the rationale is empty or backwards: evidence [4, 2] in a document of 6 tokens"]),
+    "evidence that begins before its document": (
+        lambda d: write_eraser(d, evidences=[[{"docid": "d2.txt", "start_token": -1, "end_token": 2}]]), {},
+        ["train.jsonl, line 3: the rationale begins before its text: evidence [-1, 2] in a document of 6 tokens"]),
     "a document of ERASER that is empty": (
         lambda d: _bytes(write_eraser(d) / "docs" / "d2.txt", b" \n").parent.parent, {},
         ["train.jsonl, line 3: the document 'd2.txt' is empty; accepted: documents with at least one word"]),

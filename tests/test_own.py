@@ -760,6 +760,9 @@ def test_a_path_is_told_from_a_name_and_becomes_absolute(tmp_path, monkeypatch):
     (tmp_path / "texts").mkdir()
     assert all(map(is_own, ["reviews.csv", "r.tsv.gz", "data/reviews", "~/reviews", "texts", "R.CSV"]))
     assert not any(map(is_own, ["sst", "synthetic", "", "no such folder"]))
+    (tmp_path / "reviews").write_text("text,label\n")
+    assert is_own("reviews") and absolute("reviews") == str(tmp_path / "reviews"), "a file without an ending"
+    assert absolute("https://a.org/r.csv") is absolute("s3://bucket/r.csv") is None, "an address is no path"
     for name in ("hub:", "hub:a b", "hub:a/b/c", "hub:a/b:"):
         with pytest.raises(BadInput, match="or hub:owner/name of a data set on the hub"):
             OwnTextSettings.check("corpus", name)

@@ -15,6 +15,7 @@ SQUEEZED = 0.1  # of the scale: what far scores leave to all others
 FEWEST_NUMBERED = 50  # texts, from which on whole scores that are all different may be numbers of rows
 MOST_NUMBERS = 10  # a column with more different whole numbers than this holds scores
 STAND_IN = re.compile(r"|nan|n/?a|null|none|-|\?", re.IGNORECASE)  # what people write where a cell is empty
+INFINITE = re.compile(r"[-+]?inf(inity)?", re.IGNORECASE)
 
 COMMA = re.compile(r"[-+]?\d+,\d+")  # a number as some countries write it, 0,5
 
@@ -78,14 +79,15 @@ def read_labels(cells: Sequence[str], column: str, head: str, where: Where) -> L
     mostly_numbers = len(bad) < len(counts) - len(bad) > MOST_NUMBERS
     if bad and (head == "scores" or (head == "auto" and (mostly_numbers or with_commas))):
         more = _more(sum(counts[text] for text in bad))
-        missing = "a missing score" if STAND_IN.fullmatch(bad[0]) or bad[0].lower() in ("inf", "-inf") else "no number"
+        wrong = "a missing score" if STAND_IN.fullmatch(bad[0]) else "no number"
+        wrong = "no finite number" if INFINITE.fullmatch(bad[0]) else wrong
         others = "; accepted: a number"
         if with_commas:
             others += f" with a point, {bad[0].replace(',', '.')}"
         elif head != "scores":
             others += ", as in the other rows"
         others += ", or give head=classes" * (head != "scores")
-        raise BadInput(f"{_place(cells, bad[0], where)}{excerpt(bad[0])} in {told} is {missing}{more}{others}")
+        raise BadInput(f"{_place(cells, bad[0], where)}{excerpt(bad[0])} in {told} is {wrong}{more}{others}")
     whole = all(number is not None and number.is_integer() for number in numbers.values())
     as_scores = head == "scores" or (
         head == "auto" and not bad and len(counts) > 2 and (not whole or len(counts) > MOST_NUMBERS)

@@ -111,7 +111,10 @@ def _flags(flags: list[bool], text: Any, tokens: Sequence[str]) -> tuple[bool, .
 def _spanned(spans: list[tuple[int, int]], text: Any, tokens: Sequence[str]) -> tuple[bool, ...]:
     units = "characters" if isinstance(text, str) else "words"
     for start, end in spans:
-        if not 0 <= start < end:
+        if start < 0:
+            begins = f"the span [{start}, {end}] of the rationale begins before its text"
+            raise ValueError(f"{begins}; accepted: 0 <= start < end")
+        if start >= end:
             raise ValueError(f"the span [{start}, {end}] of the rationale is empty or backwards; accepted: start < end")
         if end > len(text):
             raise ValueError(

@@ -69,13 +69,13 @@ def kind_of(path: Path | str) -> str:
 def is_own(corpus: str) -> bool:
     """Whether the setting `corpus` names texts of one's own, and no corpus of the package.
 
-    True for what has the ending of a file, for a path with a separator, for a folder in the working directory, and for
-    a data set on the hub.
+    True for what has the ending of a file, for a path with a separator, for a file or a folder in the working
+    directory, and for a data set on the hub.
     """
     if is_on_hub(corpus):
         return True
     looks_like_path = "/" in corpus or os.sep in corpus or corpus.startswith("~")
-    return looks_like_path or bool(kind_of(corpus)) or (bool(corpus) and is_folder(corpus))
+    return looks_like_path or bool(kind_of(corpus)) or (bool(corpus) and _is_there(corpus))
 
 
 def is_on_hub(corpus: str) -> bool:
@@ -83,10 +83,10 @@ def is_on_hub(corpus: str) -> bool:
     return corpus.startswith(HUB)
 
 
-def is_folder(place: str) -> bool:
-    """Whether this is a folder; False also for what cannot be a path."""
+def _is_there(place: str) -> bool:
+    """Whether this is a file or a folder; False also for what cannot be a path."""
     try:
-        return Path(place).is_dir()
+        return Path(place).is_dir() or Path(place).is_file()
     except (OSError, ValueError):
         return False
 
@@ -94,8 +94,9 @@ def is_folder(place: str) -> bool:
 def absolute(corpus: str) -> str | None:
     """The absolute path of a file or a folder of one's own, because a run works in another folder; None for a name.
 
-    The name of a data set on the hub stays as it is; None if it cannot be one.
+    The name of a data set on the hub stays as it is; None if it cannot be one. None also for an address, such as
+    https://..., of which a path would be made that nobody has written.
     """
     if is_on_hub(corpus):
         return corpus if ON_HUB.fullmatch(corpus) else None
-    return os.path.abspath(os.path.expanduser(corpus)) if is_own(corpus) else None
+    return os.path.abspath(os.path.expanduser(corpus)) if is_own(corpus) and "://" not in corpus else None

@@ -114,8 +114,11 @@ def open_table(path: Path) -> Table:
     """
     kind = kind_of(path)
     if kind not in SUFFIXES:
+        if not kind:
+            accepted = f"{', '.join(SUFFIXES)}; name the file after its format, as in {printable(path.name)}.csv"
+            raise BadInput(f"{shown(path)}: a name without an ending; accepted: {accepted}")
         hint = f"; {ADVICE[kind]}" if kind in ADVICE else ""
-        raise BadInput(f"{shown(path)}: {kind or 'no ending'} is no table; accepted: {', '.join(SUFFIXES)}{hint}")
+        raise BadInput(f"{shown(path)}: {kind} is no table; accepted: {', '.join(SUFFIXES)}{hint}")
     if not path.is_file():
         beside = path.parent.iterdir() if path.parent.is_dir() else ()
         others = sorted(other.name for other in beside if kind_of(other) in SUFFIXES)
