@@ -889,3 +889,9 @@ def test_main_puts_the_signal_handlers_back(tiny, capsys):
     assert __main__.main([str(tiny), "seed=a"]) == 2
     assert signal.getsignal(signal.SIGINT) is before
     assert capsys.readouterr().err.startswith("error: command line: seed")
+
+
+def test_the_first_line_of_a_run_has_its_parameters_as_a_parameter_file_would():
+    changed = {"selection": None, "bfloat16": True, "epochs": 3, "encoder": "minilm"}
+    pairs = [part.partition(" ") for part in runner._as_given(changed).split(", ")]
+    assert yaml.safe_load("".join(f"{key}: {value}\n" for key, _, value in pairs)) == changed

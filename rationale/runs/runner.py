@@ -9,7 +9,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import nullcontext
 from pathlib import Path
@@ -50,6 +50,7 @@ from rationale.runs.workspace import (
     why_no_name,
 )
 from rationale.runs.yaml_files import is_override
+from rationale.settings import show
 
 INLINE_PICTURES = {"MPLBACKEND": "module://matplotlib_inline.backend_inline"}
 RUNNING, FAILED = "run.running.ipynb", "failed.ipynb"  # while it is executed, and what is left if a cell fails
@@ -201,8 +202,7 @@ def run(
             for note in notes:
                 print(f"note: {printable(note)}")
             changed = values_for_kernel(notebook, params)
-            differences = printable(", ".join(f"{key} {value}" for key, value in changed.items()))
-            print(f"{notebook.stem}: {differences or 'default parameters'}")
+            print(f"{notebook.stem}: {_as_given(changed)}")
             print(f"{'continues' if work.resumed else 'works'} in {shown(work.path)}", flush=True)
             settings = _kernel_environment(notebook, work.path, threads)
             _record(work, notebook.stem, recorded, code, settings["OMP_NUM_THREADS"], made_of(notebook, items))
@@ -233,6 +233,11 @@ def _check_possible(params: dict[str, Any], threads: int | None) -> None:
         _data_folder(os.environ["RATIONALE_DATA"])
     check_device(params)
     check_texts(params)
+
+
+def _as_given(changed: Mapping[str, Any]) -> str:
+    """The parameters that differ from the defaults, as one writes them in a parameter file: null, not None."""
+    return printable(", ".join(f"{key} {show(value)}" for key, value in changed.items())) or "default parameters"
 
 
 def _prepare(
