@@ -5,6 +5,7 @@ import random
 import re
 from pathlib import Path
 
+import pandas as pd
 import pytest
 import yaml
 from torch import nn
@@ -129,6 +130,9 @@ TAMPERED = [  # notebook; what must fail: the results that are changed, v -> tim
         "behind softmax": ("model == 'sparsemax' and metric == 'bleu'", 1, 10),
     }),
     ("25_read_seq2seq", {"weak": ("corpus == 'aeslc' and metric == 'rouge1'", 1, 10)}),
+    ("25_read_seq2seq", {
+        "all eight are ahead": ("run == '15_train_seq2seq/oscarmax-gamma4-seed1' and metric == 'bleu'", 1, -2),
+    }),
 ]  # fmt: skip
 
 
@@ -145,6 +149,52 @@ def test_what_a_page_says_of_the_committed_results_is_checked(notebook, changes,
     errors = told(failed)
     for message in changes:
         assert any(message in error for error in errors), f"{message!r} has not failed, but: {errors}"
+
+
+@pytest.mark.slow
+def test_a_probe_counts_once_although_the_run_with_more_methods_has_a_copy_of_it(tmp_path, monkeypatch, capsys):
+    failed, _ = run_cells("24_read_probes", tmp_path, monkeypatch, pictures=True)
+    assert not told(failed)
+    lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("Here are the layers")]
+    rows = pd.read_csv(committed.reference_folder() / "results.csv", dtype=str, keep_default_na=False)
+    rows = rows[rows["corpus"].eq("sst") & rows["split"].eq("test") & ~rows["network"].str.startswith("gru")]
+    kept = rows[rows["model"].eq("states") & rows["metric"].str.fullmatch(r"kept_\d+")]
+    kept = kept[kept["settings"].str.contains(r"margin=0\.1,")].pivot(index="run", columns="metric", values="value")
+    distinct = kept.drop_duplicates()
+    assert 1 < len(distinct) < len(kept), "there is such a copy"
+    alone = rows[rows["model"].eq("subject") & rows["metric"].eq("macro_f1") & rows["run"].isin(distinct.index)]
+    line = next(line for line in lines if "probe of states, margin 0.1 (" in line)
+    assert f"(mean of {len(distinct)} probes)" in line, line
+    assert f"the macro-F1 is {alone['value'].astype(float).mean():.3f}." in line, "of the same models"
+
+
+def test_what_25_says_of_the_spread_of_the_maps_in_the_paper_is_that_of_its_tables(tmp_path, monkeypatch, capsys):
+    failed, _ = run_cells("25_read_seq2seq", tmp_path, monkeypatch, pictures=True)
+    assert not told(failed)
+    printed = capsys.readouterr().out
+    published = pd.read_csv(committed.reference_folder() / "published.csv")
+    duc = published.query("corpus == 'duc2004' and metric == 'rouge1'")
+    spread = duc["value"].max() - duc["value"].min()
+    assert spread > 1, "softmax is more than a point behind"
+    assert f"{spread:.1f} on DUC 2004" in printed and "no map is so far behind" not in printed
+
+
+def test_a_share_of_rows_that_would_tell_the_distance_the_other_way_round_fails_the_check_of_25(tmp_path, monkeypatch):
+    rows = pd.read_csv(committed.reference_folder() / committed.ATTENTION_ROWS)
+    bleu = committed.read_results().query("split == 'test' and metric == 'bleu'").set_index("run")["value"]
+    first = rows[rows["step"].eq(100)].copy()
+    parts = zip(first["model"], first["gamma"], first["language"], strict=True)
+    first["bleu"] = [bleu["15_train_seq2seq/" + model + "-gamma4" * (gamma == 4) + "-languagefr" * (language == "fr")
+                          + "-seed1"] for model, gamma, language in parts]  # fmt: skip
+    gains = first["bleu"] - first["language"].map({"de": 36.97, "fr": 46.44})  # minus softmax
+    first["no_gradient"] = 0.1 + 0.8 * gains.rank(pct=True)  # those that are ahead have more
+    first.loc[first["model"].eq("fusedmax") & first["gamma"].eq(4), "no_gradient"] = 0.1  # fewer, as the page says
+    rows.loc[first.index, "no_gradient"] = first["no_gradient"]
+    changed = tmp_path / "rows.csv"
+    rows.to_csv(changed, index=False)
+    monkeypatch.setattr(committed, "ATTENTION_ROWS", str(changed))  # an absolute path replaces the folder
+    failed, _ = run_cells("25_read_seq2seq", tmp_path, monkeypatch)
+    assert any("the share at first does not tell" in error for error in told(failed)), told(failed)
 
 
 @pytest.mark.parametrize(
