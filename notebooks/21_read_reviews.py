@@ -206,31 +206,43 @@ figures.show(fig)
 # How well can we predict the answers of the model from the number of selected words alone? We divide the reviews into
 # up to six groups by this number. In each group we guess the commonest answer, and count how often this is the answer
 # of the model. Compare this share with the share of the commonest answer of all reviews, which you would guess without
-# the number. If the answers are scores, we compute the share of their variance that lies between the groups. It is 0 if
-# the number tells nothing.
+# the number. If the answers are scores, we compute the share of their variance that lies between the groups.
+#
+# We choose the commonest answer of a group (or its mean) after we have seen the answers. So even a number that tells
+# nothing seems to tell a little. How much is that? We shuffle the numbers among the reviews two hundred times, and you
+# see the mean of what they tell then. Compare with this, too.
 
 # %%
 counts = np.array([z.sum().item() for z in chosen])
 answers = np.array(rows.prediction.tolist()).reshape(len(rows), -1)
 empty = counts == 0
 groups = np.searchsorted(np.unique(np.quantile(counts, np.arange(1, 6) / 6)), counts)
-members = [answers[groups == k] for k in set(groups.tolist())]
-if classes:
-    told = sum(np.bincount(part[:, 0]).max() for part in members) / len(rows)
-    least = np.bincount(answers[:, 0]).max() / len(rows)
-    print(f"The number alone tells {told:.1%} of the answers. The commonest answer is {least:.1%} of them.")
-else:
+
+
+def told_by(groups: np.ndarray) -> float:
+    """The share of the answers (of scores: of their variance) that is known if you know the group of each review."""
+    members = [answers[groups == k] for k in np.unique(groups)]
+    if classes:
+        return sum(np.bincount(part[:, 0]).max() for part in members) / len(rows)
     within = sum(part.var(axis=0).mean() * len(part) for part in members) / len(rows)
     total = answers.var(axis=0).mean()
-    told, least = (total - within) / max(total, 1e-12), 0.0  # the number tells nothing of answers that are all equal
-    print(f"The number alone tells {told:.1%} of the variance of the answers.")
+    return (total - within) / max(total, 1e-12)  # the number tells nothing of answers that are all equal
+
+
+told, generator = told_by(groups), np.random.default_rng(1)
+shuffled = np.mean([told_by(generator.permutation(groups)) for _ in range(200)])
+least = np.bincount(answers[:, 0]).max() / len(rows) if classes else 0.0
+of_what = "the answers" if classes else "the variance of the answers"
+print(f"The number alone tells {told:.1%} of {of_what}. If we shuffle the numbers, they tell {shuffled:.1%}.")
+if classes:
+    print(f"The commonest answer is {least:.1%} of them.")
 print(f"In {empty.mean():.1%} of the reviews, nothing is selected.")
 if empty.any() and not classes:
     low, high = (figures.scores_in_words(end) for end in (answers[empty].min(0), answers[empty].max(0)))
     print(f"The answers to these reviews lie between {low} and {high}.")
 
 # %% tags=["check"]
-assert least - 1e-6 <= told <= 1 + 1e-6
+assert least - 1e-6 <= min(told, shuffled) and max(told, shuffled) <= 1 + 1e-6
 if trained["predictor"] == "compact" and empty.any():
     assert np.ptp(answers[empty], axis=0).max() < 1e-4, "there is one answer for all empty rationales"
 

@@ -64,7 +64,13 @@ table = metrics.confusion(torch.tensor(rows.prediction), torch.tensor(rows.label
 accuracy = (table.diagonal().sum() / table.sum()).item()
 assert abs(accuracy - scores["dev"]["accuracy"]) < 1e-6, "the saved rationales are those of the saved metrics"
 near = sum(table.diagonal(k).sum().item() for k in (-1, 0, 1)) / table.sum().item()
+mistakes = (table.sum(1) - table.diagonal()).double()  # of each class
+neighbours = torch.tensor([1, 2, 2, 2, 1], dtype=torch.float64)  # of the four wrong classes
+by_chance = (mistakes @ neighbours / 4 / mistakes.sum().clamp(min=1)).item()
 print(f"The accuracy on dev is {accuracy:.1%}, and {near:.1%} of the predictions are right or one class off.")
+if accuracy < 1:
+    print(f"So {(near - accuracy) / (1 - accuracy):.0%} of the mistakes are one class off. If the wrong classes were "
+          f"drawn at random, it would be {by_chance:.0%}.")  # fmt: skip
 
 # %% tags=["figure"]
 fig, ax = figures.new_figure(size=(7, 6))
@@ -73,8 +79,9 @@ figures.save_figure(fig, folder / "figures", "confusion")
 figures.show(fig)
 
 # %% [markdown]
-# The share in the title counts the diagonal and the cells next to it. If it is much larger than the accuracy, most
-# mistakes are between neighbouring classes.
+# The share in the title counts the diagonal and the cells next to it. It is large even for a poor model, because most
+# classes have two neighbours among the four wrong ones. So look at the mistakes alone, and compare the share of those
+# that are one class off with the share that you would get at random. We print both above.
 
 # %% [markdown]
 # ## 2. Which words are kept?
@@ -116,8 +123,9 @@ figures.show(fig)
 # %% [markdown]
 # You see that most of the dropped words are neutral. But most of *all* words are neutral, so this says little by
 # itself. Compare the shares above the bars instead. If a model selected words at random, it would keep the same share
-# in each group. So the differences between the shares show you what the selector has learned about single words
-# without their labels.
+# in each group, up to chance. So the differences between the shares show you what the selector has learned about single
+# words without their labels. Do not read much into the two ends, though. They have the fewest words (see the table), so
+# a few words more or less change their shares by points.
 
 # %% [markdown]
 # ## 3. How much of each sentence?

@@ -650,10 +650,11 @@ if is_ours:
 # You also see that none of the other changes brings gates from scratch nearer to softmax by more than chance.
 #
 # - If the weights are normalised, the model ends lower than one more run from scratch should.
-# - If the multiplier is never negative, the model ends as low. At test time one cell in two hundred is open. If we shut
-#   these cells as well, the accuracy hardly changes, so this model has learned to do without its cells. In section 4
-#   you saw that the multiplier of gates from scratch is negative all the time. This is not the reason why they are
-#   behind. Without it, they would hardly open.
+# - If the multiplier is never negative, the model ends below this interval as well, but only just. We compare four
+#   changes with it, so you should not call this one more than chance. At test time one cell in two hundred is open. If
+#   we shut these cells as well, the accuracy hardly changes, so this model has learned to do without its cells. In
+#   section 4 you saw that the multiplier of gates from scratch is negative all the time. This is not the reason why
+#   they are behind. Without it, they would hardly open.
 # - If nothing holds the rate in the first pass, we find all gates shut at its end. The constraint opens them later, and
 #   the model ends where we expect one more run from scratch.
 #
@@ -685,6 +686,7 @@ if is_ours:
     ended = tried["accuracy"]
     assert ended[["gates at target", "held from pass 2"]].between(low, high).all(), "where one more run may end"
     assert ended[["normalised", "multiplier not below 0"]].max() < low, "lower than one more run should"
+    assert low - ended["multiplier not below 0"] < 0.002 < low - ended["normalised"], "the second one only just"
     never_below = tried.loc["multiplier not below 0"]
     assert 0.0045 < never_below["rate_selected"] < 0.0055, "one cell in two hundred"
     assert never_below["accuracy"] - never_below["accuracy_shut"] < 0.005, "hardly changes"

@@ -169,7 +169,7 @@ print(f"In the paper, the worst map is less than one BLEU point behind the best 
 #
 # Read these intervals with care, for two reasons. First, Welch's test assumes a normal distribution, and a map that
 # sometimes gets stuck has none. Second, the runs of oscarmax end at 33, 28, 31, 20, 31 and 20. After the first four,
-# the interval contained 0, and so we added two more runs. If you add runs until an interval excludes 0, it will do so
+# the interval contained 0, and so we added two more runs. If you add runs until your interval excludes 0, it will do so
 # too often. What needs neither assumption is this: with each of the three maps, every run ends behind every run of
 # softmax.
 #
@@ -331,7 +331,7 @@ assert (highest.iloc[3:] > 2 * ends.loc[highest.index[3:], last]).all(), "and th
 # distance. So compare rows with the same `gamma`. Over the eight rows with a `gamma` of 1, and over the eight with a
 # `gamma` of 4, the rank correlation is much smaller than over all sixteen (printed above). Eight rows are too few to
 # say that it is
-# 0. So the share may be a sign of a `gamma` that is too small, and no more than this.
+# 0. So for all that we can tell, the share may be a sign of a `gamma` that is too small, and no more than this.
 #
 # You also find two exceptions, and they differ from each other. From German, oscarmax has four of five rows without a
 # gradient and is behind. Fusedmax has two of three, and is less than a point behind.
