@@ -115,8 +115,8 @@ sweep: setup ## many runs, then their comparison: make sweep SWEEP=sst_hardkuma 
 book: setup  ## all notebooks, executed, and the reference as one web site: outputs/book/index.html
 	@OMP_NUM_THREADS=1 $(BIN)python -m tools.book
 
-handout: setup ## notebooks without the answers and with them: outputs/handout/student, outputs/handout/teacher
-	@$(BIN)python -m tools.handout
+handout: setup ## notebooks without the answers and with them: outputs/handout/student, .../teacher (NOTEBOOK=... of one alone)
+	@$(BIN)python -m tools.handout $${NOTEBOOK:+--notebook "$$NOTEBOOK"}
 
 slides: setup ## five slides with notes for each meeting of a reading group: outputs/slides/index.html
 	@OMP_NUM_THREADS=1 $(BIN)python -m tools.slides

@@ -216,7 +216,8 @@ COMMANDS: dict[str, list[list[str]]] = {
     "tools.collect": [[path] for path in PATHS if path not in ("", " ", ".", "/")] + [["a", "b"], ["--nonsense"]],
     "tools.handout": [
         *([path] for path in ("", " ", "{place}/text", "{place}/loop", "/proc", "/dev/null", "/dev/full/x")),
-        ["{place}/a", "{place}/b"], ["--help"], ["--nonsense"],
+        ["{place}/a", "{place}/b"], ["--help"], ["--nonsense"], ["--notebook"],
+        *(["--notebook", name] for name in ("", "nowhere", "../tests", "{place}/text", "\x1b[31m")),
     ],
     **{f"tools.{name}": [["--nonsense"], ["x"]] for name in ("audit", "robustness", "small_transformer", "speed")},
     "tools.fixed_words": [["--nonsense"], ["x"], ["people", "x"], ["--seed", "x"]],

@@ -275,6 +275,31 @@ def test_a_notebook_in_which_a_student_has_written_is_kept_when_it_is_made_again
         assert f"01_small.edited-{number}.ipynb" in make()[0]
 
 
+def test_a_notebook_that_is_named_is_made_alone_and_what_is_there_of_others_stays(tmp_path: Path, capsys) -> None:
+    others = tmp_path / "student" / "02_kumaraswamy.ipynb"
+    others.parent.mkdir()
+    others.write_text("of last week")
+    assert main([str(tmp_path), "--notebook", "50_explorers"]) == 0
+    written = sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file())
+    assert written == [
+        "student/02_kumaraswamy.ipynb",
+        *(f"{edition}/50_explorers.{kind}" for edition in ("student", "teacher") for kind in ("html", "ipynb")),
+    ] and others.read_text() == "of last week"  # fmt: skip
+    said = capsys.readouterr().out
+    assert said.startswith("1 notebook, a student's and a teacher's edition of it: ")
+    assert "python -m rationale.runs 50_explorers" in said or "with the pictures of 50_explorers/" in said
+    assert main([str(tmp_path), "--notebook", "50_explorers", "--notebook", "notebooks/04_explore_shapes.py"]) == 0
+    assert (
+        capsys.readouterr().out.startswith("2 notebooks, ") and (tmp_path / "teacher/04_explore_shapes.html").exists()
+    )
+
+
+def test_a_notebook_that_is_not_there_is_named_and_nothing_is_written(tmp_path: Path, capsys) -> None:
+    assert main([str(tmp_path / "out"), "--notebook", "50_explorers", "--notebook", "04_explore_shape"]) == 2
+    assert "04_explore_shape: no such notebook, give a .py file or one of 04_explore_shapes" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
 def lab_manager(folder: Path):
     """The manager of files with which `make lab` starts JupyterLab."""
     from traitlets.config import Config

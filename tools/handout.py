@@ -1,4 +1,6 @@
-"""Hand-outs of the notebooks: `python -m tools.handout [FOLDER]`, or `make handout`.
+"""Hand-outs of the notebooks: `python -m tools.handout [FOLDER] [--notebook NAME]`, `make handout [NOTEBOOK=NAME]`.
+
+Without a name, both editions of every notebook are made. With one, or with several `--notebook`, those of others stay.
 
 An exercise is four cells: Markdown that ends with the task and says which names to define; a cell tagged `prediction`
 that defines what is predicted; a cell tagged `solution` that defines the rest and ends with a comment, the model answer
@@ -17,6 +19,7 @@ import ast
 import hashlib
 import sys
 import textwrap
+from collections.abc import Sequence
 from pathlib import Path
 
 import jupytext
@@ -26,6 +29,7 @@ from nbformat import NotebookNode
 from rationale.errors import BadInput, command, shown
 from rationale.files import write_text
 from rationale.progress import each
+from rationale.runs import notebook_path
 from rationale.runs.exercises import check_answer, exercises, pack
 from rationale.runs.folder import edited_name
 from rationale.runs.folding import collapse
@@ -117,8 +121,12 @@ def keep_edited(target: Path, new: NotebookNode) -> Path | None:
     return target.rename(target.parent / edited_name(target.parent, Path(target.name)))
 
 
-def write_handouts(folder: Path, outputs: Path) -> tuple[list[Path], list[Path], list[str], list[Path]]:
-    """Write both editions of every notebook to `folder`/student and `folder`/teacher, as notebooks and as pages.
+def write_handouts(
+    folder: Path, outputs: Path, notebooks: Sequence[Path] = ()
+) -> tuple[list[Path], list[Path], list[str], list[Path]]:
+    """Write both editions of notebooks to `folder`/student and `folder`/teacher, as notebooks and as pages.
+
+    Without `notebooks`, they are those of every notebook.
 
     Returns
     -------
@@ -126,7 +134,8 @@ def write_handouts(folder: Path, outputs: Path) -> tuple[list[Path], list[Path],
     notebooks that have no picture, because there is no such run, and the edited notebooks that were kept.
     """
     written, runs, without, kept = [], [], [], []
-    for path in each("notebooks with two editions", sorted((root() / "notebooks").glob("*.py"))):
+    paths = sorted(set(notebooks)) or sorted((root() / "notebooks").glob("*.py"))
+    for path in each("notebooks with two editions", paths):
         student, teacher = student_edition(jupytext.read(path)), jupytext.read(path)
         if run := shown_run(path, outputs):
             teacher = executed(run)
@@ -151,18 +160,22 @@ def main(arguments: list[str] | None = None) -> int:
     """Write the hand-outs and print where they are."""
     form = command_line("handout", __doc__)
     form.add_argument("folder", nargs="?", default=str(root() / "outputs" / "handout"), metavar="FOLDER")
-    given = form.parse_args(arguments).folder
-    if not given.strip():
+    form.add_argument("--notebook", action="append", default=[], metavar="NAME", help="only this one; may be repeated")
+    given = form.parse_args(arguments)
+    if not given.folder.strip():
         raise BadInput("FOLDER: an empty value is not accepted, give a folder")
-    folder = Path(given)
-    written, runs, without, kept = write_handouts(folder, root() / "outputs")
-    print(f"{len(written) // 2} notebooks, a student's and a teacher's edition of each: {shown(folder)}/")
+    folder, named = Path(given.folder), [notebook_path(name) for name in given.notebook]
+    written, runs, without, kept = write_handouts(folder, root() / "outputs", named)
+    count = len(written) // 2
+    notebooks, each_one = ("1 notebook", "it") if count == 1 else (f"{count} notebooks", "each")
+    print(f"{notebooks}, a student's and a teacher's edition of {each_one}: {shown(folder)}/")
     if kept:
         print(f"kept, as somebody has written in them: {', '.join(str(old.relative_to(folder)) for old in kept)}")
     if runs:
         print(f"with the pictures of {', '.join(f'{run.parent.name}/{run.name}' for run in runs)}")
     if without:
-        print(f"without pictures, as no run has their current cells (`make book` makes them): {', '.join(without)}")
+        made_by = f"`python -m rationale.runs {without[0]}` makes them" if named else "`make book` makes them"
+        print(f"without pictures, as no run has the current cells ({made_by}): {', '.join(without)}")
     return 0
 
 
