@@ -77,6 +77,8 @@ figures.show_table(in_words(kinds_of_runs.unstack()))
 # - *Our aspect*, *another aspect* and *neither* are shares *of the selected words*. They tell you what these words are
 #   about.
 # - *Seeds* is the number of seeds. We average over the seeds that were trained at every correlation.
+#
+# The left picture shows the accuracy on uncorrelated reviews. Its bars are one standard deviation over the seeds.
 
 # %%
 plain = measured[(measured["start"] == NOT_SKEWED) & (measured["remedy"] == NO_REMEDY)]
@@ -96,7 +98,8 @@ else:
 # %% tags=["figure"]
 chosen = by_correlation.drop(index="full_text", level="model", errors="ignore").droplevel("model")
 fig, axes = figures.new_figure(2, size=(14, 5.2))
-lines = {words.get(model, model): list(zip(part.index.get_level_values(1), part, [0.0] * len(part), strict=True))
+spread = kinds["accuracy, uncorrelated"].std().fillna(0)
+lines = {words.get(model, model): list(zip(part.index.get_level_values(1), part, spread[part.index], strict=True))
          for model, part in by_correlation["accuracy, uncorrelated"].groupby(level="model")}  # fmt: skip
 figures.draw_score_by_setting(lines, axes[0], title="Without the correlation, fewer answers are right",
                               xlabel="correlation in training", ylabel="accuracy, uncorrelated reviews")  # fmt: skip
@@ -118,12 +121,17 @@ if is_ours:
     of_gates, of_whole = (same_data.get_group(name).sort_index() for name in ("hardkuma", "full_text"))
     of_five = welch_test(of_gates[of_whole.index].tolist(), of_whole.tolist())
     of_ten = welch_test(of_gates.tolist(), of_whole.tolist())
+    for num, found in (("the same five seeds", of_five), ("ten seeds that select and five that read all", of_ten)):
+        print(f"Without correlation and with {num}, the accuracy of selecting minus that of reading all is "
+              f"{100 * found.value:+.1f} points ({100 * found.low:+.1f} to {100 * found.high:+.1f}).")  # fmt: skip
     assert len(of_gates) == 10 and of_five.low > 0 > of_ten.low, "with all ten seeds it may be chance"
     assert gates["accuracy, uncorrelated"].is_monotonic_decreasing
     assert gates["selected"].is_monotonic_increasing and gates["selected"].between(0.05, 0.13).all(), "it grows"
     assert gates.loc[0.9, "accuracy"] - gates.loc[0.9, "accuracy, uncorrelated"] > 0.15, "and wrong without it"
     whole = by_correlation.loc["full_text"]
     assert whole.loc[0.9, "accuracy"] - whole.loc[0.9, "accuracy, uncorrelated"] > 0.1, "as the model that reads all is"
+    change = by_correlation["accuracy, uncorrelated"].unstack()
+    assert (change[0.3] - change[0.0]).abs().max() < 0.02, "at .3, hardly any difference"
     assert gates["another aspect"].is_monotonic_increasing, "more and more"
     assert gates.loc[0.9, "another aspect"] > 0.4 > 0.1 > gates.loc[0.0, "another aspect"], "nearly none, and half"
     per_seed = plain[plain["model"] == "hardkuma"].groupby("correlation")["another aspect"].agg(["min", "max"])
@@ -135,11 +143,12 @@ if is_ours:
 # both models are wrong far more often if they were trained at a correlation of .9. At .3 we see hardly any difference.
 #
 # You may also notice the first row of each model. Without correlation, the model that selects a few words is *more*
-# accurate than the one that reads every word. Over these five seeds, the difference is just more than chance. But you
-# will see in section 2 that we have five more seeds of the model that selects, and that one of them failed. With all
-# ten, the difference may be chance. If it is not, how could it come about? The full text speaks of all aspects, and
-# only a few of its words are about ours. We guess that the reader of the whole text needs more than our small training
-# set to learn which ones, but we have not tested this.
+# accurate than the one that reads every word. Over these five seeds, the difference is just more than chance. (You see
+# this difference above with its 95 % interval by Welch's test, which is over the seeds.) But you will see in section 2
+# that we have five more seeds of the model that selects, and that one of them failed. With all ten, the difference may
+# be chance. If it is not, how could it come about? The full text speaks of all aspects, and only a few of its words are
+# about ours. We guess that the reader of the whole text needs more than our small training set to learn which ones, but
+# we have not tested this.
 #
 # But this time the rationale has warned you. The more the aspects are correlated, the more of the selected words speak
 # of *another* aspect. You need no gold rationales to notice that a model which scores the look reads about the smell.
@@ -157,7 +166,7 @@ if is_ours:
 # The table has these columns.
 #
 # - *Told by the first gate* is the share of texts whose class you can tell from this gate alone, once after the skew
-#   and once at the end of the training.
+#   (on dev) and once at the end of the training (on test). It is about a half if the gate tells nothing.
 # - *Selected* is the share of words that are selected. *Precision* is measured against the gold words, and *recall*
 #   against the words that carry the class, which `10_first_rationale` calls informative.
 # - *Accuracy, failed* is the mean accuracy of the runs that failed, and *accuracy, others* that of the other runs.
@@ -191,9 +200,11 @@ if is_ours:
         assert 1.8 < row["rate_selected"] / usual["rate_selected"] < 2.2, "about twice as many words"
     lasting = alone[alone["fails"] & alone["start"].astype(str).str.startswith("selector")]["accuracy"].tolist()
     healthy = alone[~alone["fails"] & alone["start"].eq(NOT_SKEWED)]["accuracy"].tolist()
-    assert not welch_test(lasting, healthy).is_significant, "more accurate on average, but not significantly"
-    weak, strong = selectors
-    assert weak["told_by_first_word"] < 0.7 < 0.8 < strong["told_by_first_word"], "not always the first gate"
+    found = welch_test(lasting, healthy)
+    print(f"The accuracy of the {len(lasting)} runs that failed after a skewed selector, minus that of the "
+          f"{len(healthy)} runs that did not fail without a skew, is {100 * found.value:+.1f} points "
+          f"({100 * found.low:+.1f} to {100 * found.high:+.1f}).")  # fmt: skip
+    assert found.low < 0 < found.value, "more accurate on average, but not significantly"
     assert 0 < predictor["failed"] < predictor["runs"] / 2, "some"
     noticed = alone[alone["fails"] & ~alone["start"].astype(str).str.startswith("selector")]
     assert noticed["accuracy"].max() < 0.65, "hardly better than a guess"
@@ -210,9 +221,33 @@ if is_ours:
 # many words as the runs without a skew, so the comparison is not at one rate.) So if you chose the model with the best
 # accuracy on dev, as we usually do, you would choose a failed rationale.
 #
-# Look at the columns of the first gate, too. In the runs with the weaker skew, this gate tells the class of only a
-# little more than half of the texts at the end of the training. Yet the failed models are right on nearly all texts.
-# So mostly, other gates pass on the class, and not the gate that we had skewed. Training has found another code.
+# Is the code still the first gate at the end? We look at each of these failed runs by itself. Either the first gate
+# alone tells about as many classes as the model gets right, or other gates have to pass on the class, too.
+
+# %%
+taught = alone[alone["fails"] & alone["start"].astype(str).str.startswith("selector")]
+of_gate = {"told_by_first_word": "told by the first gate", "accuracy": "accuracy"}
+by_gate = taught.sort_values(["start", "told_by_first_word"])[["start", "seed", *of_gate]].rename(columns=of_gate)
+if len(by_gate):
+    display(figures.show_table(by_gate, columns_that_stay=["seed"]))
+
+# %% tags=["check"]
+if is_ours:
+    lacks = (taught["accuracy"] - taught["told_by_first_word"]).groupby(taught["start"].astype(str))
+    by_others = {start: part[part > 0.25] for start, part in lacks}
+    counts = [(len(by_others[start]), len(part)) for start, part in lacks]  # 1,600 batches, and then 800
+    assert counts == [(2, 10), (7, 8)], "two of ten after the stronger skew, and seven of eight after the weaker one"
+    kept = [part[part <= 0.25].abs().max() for _, part in lacks]
+    assert max(kept) < 0.06, "in the others the first gate tells about as many as the model gets right"
+    another = taught.loc[[run for part in by_others.values() for run in part.index]]
+    assert another["told_by_first_word"].max() < 0.67 and another["accuracy"].min() > 0.9, "two thirds; nine of ten"
+
+# %% [markdown]
+# In seven of the eight failed runs with the weaker skew, the first gate tells the class of less than two thirds of the
+# texts. Yet these models are right on more than nine of ten. So other gates pass on the class, and not only the one
+# that we had skewed. In these runs, training has found another code. In the eighth of these runs, and in eight of ten
+# with the stronger skew, the first gate alone tells about as many classes as the model gets right. So these runs may
+# have kept the code that their selector was taught.
 #
 # ## 3. Three remedies
 #
@@ -336,7 +371,9 @@ if is_ours:
     assert lost[codes.index].max() < 0.01, "the predictor of a code does not notice"
     noticed = lost[others.index]
     assert noticed.between(0.15, 0.55).all() and noticed.gt(0.4).mean() > 0.5, "that of a rationale does"
-    assert (others["accuracy_held"] - others["accuracy_anew"]).between(-0.05, 0.16).all(), "little better held than new"
+    further = others["accuracy_held"] - others["accuracy_anew"]
+    assert further.between(-0.05, 0.16).all() and (further > 0.1).sum() == 2, "two by 15 points"
+    assert further[further > 0.1].min() > 0.13 and further.lt(0.06).mean() > 0.5, "and hardly further in most of them"
 
 # %% [markdown]
 # In the run that failed, the predictor is as accurate as before if the gates are held. So the predictor does not read
@@ -368,11 +405,12 @@ missed = (failed_runs["told_by_first_word"] <= threshold).mean()
 
 # %% tags=["check"]
 if len(groups[groups["fails"]]) and len(groups[~groups["fails"]]):
-    assert not (groups[~groups["fails"]]["told_by_first_word"] > threshold).any(), "no false alarm"
+    warned = (groups[~groups["fails"]]["told_by_first_word"] > threshold).sum()
+    assert not warned, f"at this `threshold` you warn of {warned} of the runs that did not fail (is it rounded?)"
     fine_told, failed_told = (groups.loc[groups["fails"] == fails, "told_by_first_word"] for fails in (False, True))
     assert (fine_told >= threshold).any(), "a smaller threshold gives no false alarm either"
     share = 1 - (failed_told > threshold).mean()
-    assert abs(missed - share) < 1e-9, f"`missed` is too {'low' if missed < share else 'high'} at this threshold"
+    assert abs(missed - share) < 0.005, f"`missed` is too {'low' if missed < share else 'high'} at this threshold"
     print(f"If you warn above a share of {threshold:.1%}, you miss {missed:.0%} of the failed runs. Your guess was "
           f"{guess:.0%}.")  # fmt: skip
 

@@ -630,3 +630,17 @@ def test_a_student_with_the_right_answers_sees_every_check_pass(tmp_path: Path, 
     for exercise in found:
         message = " ".join(student.cells[exercise.check].outputs[-1]["text"].split())
         assert f"Exercise {exercise.number} is solved." in message and message.endswith(exercise.explanation)
+
+
+def test_the_share_of_missed_failures_may_be_rounded_and_a_threshold_that_warns_of_a_good_run_is_explained() -> None:
+    told, fails = [0.5, 0.6001, 0.55, 0.6, 0.9], [False, False, True, True, True]
+    packed, names = solved("26_read_failures", 1, groups=pd.DataFrame({"told_by_first_word": told, "fails": fails}))
+    assert names["threshold"] == 0.6001 and names["missed"] == 2 / 3, "two of three failures are told of no more texts"
+    check_answer(packed, names | {"missed": 0.67})
+    for missed, hint in ((1 / 3, "low"), (1.0, "high")):
+        with pytest.raises(AssertionError, match=f"`missed` is too {hint}"):
+            check_answer(packed, names | {"missed": missed})
+    with pytest.raises(AssertionError, match="you warn of 1 of the runs that did not fail"):
+        check_answer(packed, names | {"threshold": 0.6})
+    with pytest.raises(AssertionError, match="a smaller threshold gives no false alarm either"):
+        check_answer(packed, names | {"threshold": 0.61, "missed": 2 / 3})
