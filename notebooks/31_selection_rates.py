@@ -92,7 +92,7 @@ assert not both.duplicated(keys).any(), "one row per setting"
 # Here is our form of the paper's Figure 4. (The paper draws the accuracy on dev, and we draw that on test.) If a model
 # with few words is nearly as accurate as a model that reads the full text, its rationales are good in one respect,
 # because the predictor needed no more. The band shows the mean accuracy on the full text, plus and minus two standard
-# deviations over seeds.
+# deviations over seeds. The bars at the points show one standard deviation. With one seed, a point has no bar.
 #
 # Note that we set the rates of the two kinds of gates in different ways. For HardKuma gates, we choose a rate. The
 # Bernoulli gates are trained by the score function (`08_reinforce`). For them we choose a price per word, and their
@@ -155,14 +155,18 @@ assert not is_ours or is_level, "the lines cross, and no line is ahead on averag
 if is_ours:
     at_60 = extractors.loc[extractors["target"] == 0.6, "accuracy"].item()
     assert abs(at_60 - band[0]) < band[1], "with three fifths of the words, inside the band"
+    between = extractors.loc[extractors["target"].between(0.2, 0.3), "accuracy"]
+    assert len(between) == 3 and not between.is_monotonic_increasing, "no gain between 20 and 30 %"
+    assert between.max() - between.min() < 0.005 < extractors["accuracy"].diff().max(), "while other steps are gains"
 
 # %% [markdown]
 # *Reading*. On the whole, HardKuma is more accurate the more text it reads, but between 20 and 30 % we see no gain.
 # With three fifths of the words it is inside the band of the full text. In the paper, HardKuma is ahead of the
 # Bernoulli gates at every share of selected text. We do not see this here. The two lines cross, and on average over the
-# rates neither is ahead. But remember that the two lines differ in more than their gates. Section 17 takes the gate and
-# the control apart, and then HardKuma is ahead by a little. (The triangle is another model. It reads the words with the
-# largest attention, see `params/sst/attention.yaml`.)
+# rates they are less than half a point apart (at each rate, section 15 has an interval). But remember that the two
+# lines differ in more than their gates. Section 17 takes the gate and the control apart, and then HardKuma is ahead by
+# a little. (The triangle is another model. It reads the words with the largest attention, see
+# `params/sst/attention.yaml`.)
 
 # %% [markdown]
 # ## 3. Which words are kept?
@@ -294,7 +298,8 @@ if len(side):
 # ## 6. What is a rationale worth?
 #
 # Accuracy at a rate tells you nothing about the words themselves. So we measure five more things on the test set, at
-# each rate. (If a run has not measured them itself, use `python -m rationale.judge`.)
+# each rate. (If a run has not measured them itself, use `python -m rationale.judge`.) The table has the means over
+# those seeds that have measured them, so some rows have fewer seeds than in section 1, and some targets have no row.
 #
 # - *Precision* and *recall* compare the selected words with those that the annotators of SST found not neutral.
 # - *Agreement* is the token F1 between the rationales of two seeds. For two unrelated selections of rate $r$, this F1
@@ -531,7 +536,9 @@ if len(five) == 5 and len(held_40) == 10:
     assert of_seeds["rate_selected"].min() < 0.25 and of_seeds["rate_selected"].max() == 1, "a fifth of the text to all"
     assert np.ptp(accuracies) > 0.05, "more than five points apart"
     at_first = history[history["run"].isin(by_the_recipe["IMDb, 300"]["run"]) & history["epoch"].eq(1)]
-    assert at_first["dev_rate_selected"].lt(0.01).sum() == 4 and at_first["dev_rate_selected"].between(0.15, 0.17).any()
+    assert at_first["dev_rate_selected"].lt(0.01).sum() == 4, "hardly a word in four of five"
+    of_four = at_first.loc[at_first["run"].map(seed_of).eq(4), "dev_rate_selected"].item()
+    assert 0.15 < of_four < 0.17, "and seed 4 selects a sixth"
     theirs = paper.query("split == 'test'").set_index("model")["value"]
     assert low < theirs["bernoulli"] < high, "the published number may be one more seed"
     assert lead.low < 0 < theirs["hardkuma"] - theirs["bernoulli"] < lead.high, "the published lead is in the interval"
@@ -726,8 +733,8 @@ for label, curve in curves.items():
 
 # %% [markdown]
 # *Reading*. You see that with the authors' rule, both runs select every word for six epochs. Then all gates shut, and
-# they stay shut. With the signed rule, the share is a few points from its target from the third epoch on, and comes
-# nearer.
+# they stay shut. (Their lines lie on each other, so you see one.) With the signed rule, the share is a few points from
+# its target from the third epoch on, and comes nearer.
 
 # %% [markdown]
 # ## 12. Do length buckets change what is learned?
@@ -802,6 +809,9 @@ if is_ours:
     assert strict["word_precision"].gt(0.5).tolist().count(True) == 2 and priced["word_precision"].min() > 0.5, "in two"
     tenth = told[(told["model"] == "hardkuma") & (told["target"] == 0.1) & (told["network"] == "")]
     assert len(tenth) == 3 and (tenth["count_tells"] > 0.75).sum() == 2, "at 10 %, two of three seeds"
+    beyond, beyond_priced = (rows["count_tells"] - rows["answer_share"] for rows in (tenth, priced))
+    assert abs(tenth["rate_selected"].mean() - priced["rate_selected"].mean()) < 0.015, "at nearly the same rate"
+    assert beyond_priced.max() < 0.1 < beyond.min() < 0.115 and (beyond > 0.25).sum() == 2, "one seed hardly more"
     for name, rows in (("HardKuma", strict), ("Bernoulli", priced)):
         mean = rows[code].mean()
         print(f"With {name} at {mean['rate_selected']:.0%} of the words, the number tells {mean['count_tells']:.0%} of "
@@ -832,7 +842,10 @@ if len(told):
 # precision, which is the share of the selected words that carry sentiment, reveals them in one seed only. In the other
 # two, most of the selected words carry sentiment, as they do with Bernoulli gates at about a tenth of the words. With a
 # price per word, in contrast, each selected word adds to the loss of its own sentence, the seeds agree on most of their
-# words, and the number of words tells far fewer answers.
+# words, and the number of words tells far fewer answers. These Bernoulli gates select 9 % of the words. So compare them
+# with HardKuma at a target of 10 %, which selects 8 %. There the number tells more than the floor by at most ten points
+# with each seed of the Bernoulli gates. With HardKuma it does so by eleven points with one seed, and by more than
+# twenty-five with the two others.
 
 # %% [markdown]
 # ### What if each sentence is held?
@@ -1048,11 +1061,13 @@ for row in judged[judged["model"] != "full_text"].to_dict("records"):
 # the rate of HardKuma, and a price per word decides the rate of Bernoulli gates. So far we cannot say which of the two
 # makes a difference. The same is true of the paper's Figure 4.
 #
-# So we train each of the two gates with a constraint and with a price, which we call the two *controls*. We keep
-# everything else the same (`params/sst/control.yaml`). All four combinations have the same number of epochs and of
-# draws, the same vectors and the same reward for entropy. We chose the prices on dev, so that the share of selected
-# words is near a target of the constraint. These are small models on 50-dimensional vectors, so you should compare
-# the four lines with each other, and not with section 2.
+# So we train each of the two gates with a constraint and with a price, which we call the two *controls*. We keep every
+# setting that both gates have the same (`params/sst/control.yaml`). But a kind of gate comes with its own estimator of
+# the gradient. That of HardKuma goes through the draw, and that of Bernoulli gates is the score function with a
+# baseline. So where we say *gate*, we mean the gate with its estimator. All four combinations have the same number of
+# epochs and of draws, the same vectors and the same reward for entropy. We chose the prices on dev, so that the share
+# of selected words is near a target of the constraint. These are small models on 50-dimensional vectors, so you should
+# compare the four lines with each other, and not with section 2.
 #
 # In the table, *told by the number* is the left side of (R16), and *floor* is its right side.
 
@@ -1078,7 +1093,7 @@ if len(four):
     fig, ax = figures.new_figure(size=(10, 5.2))
     lines = {f"{gate}, {control}": part[["rate_selected", "accuracy", "accuracy_std"]].fillna(0).to_numpy().tolist()
              for (gate, control), part in four.groupby(["gate", "control"])}  # fmt: skip
-    title = "Accuracy by gate and control, everything else alike"
+    title = "Accuracy by gate and control, all common settings alike"
     if is_ahead:
         title = f"With the same control, HardKuma is ahead by {leads[0]:.1f} to {leads[-1]:.1f} points"
     figures.draw_score_against_rate(lines, ax, title=title, ylabel="accuracy (SST, test)")
@@ -1154,11 +1169,13 @@ if len(apart):
 # constraint and the price exclude 0. On average, the price is ahead, with HardKuma by a point. There the result depends
 # on the test. The interval of this bootstrap, which is rather too wide (section 15), ends just above 0. By Welch's test
 # over the seeds, which asks only about these test sentences, the price is ahead by more than chance. So in these models
-# the *gate* makes a difference. We cannot tell whether the control makes one as well. But the difference between the
-# gates is small, less than two points. If both differ, as in the paper, even the upper end of our interval is smaller
-# than the paper's difference. So something else may contribute to it, but we have not tested this. The paper's
-# Bernoulli gates have one draw, no baseline, and a price that is counted on the draw (section 8). Ours have two draws,
-# a baseline, and a price in closed form.
+# the *gate* makes a difference, or its estimator does. We cannot tell these two apart here. In section 3 of
+# `32_reviews`, eight draws per step in the place of two make up for a far larger difference between the same kinds of
+# gates, and we have not tried more draws here. Nor can we tell whether the control makes a difference. Near 40 %, the
+# difference between the gates is small, less than two points. If both differ, as in the paper, even the upper end of
+# our interval is smaller than the paper's difference. So something else may contribute to it, but we have not tested
+# this. The paper's Bernoulli gates have one draw, no baseline, and a price that is counted on the draw (section 8).
+# Ours have two draws, a baseline, and a price in closed form.
 #
 # You should not read two rows of the second table as comparisons at equal rates. These are the row of the two controls
 # of Bernoulli gates, and the row in which both differ, because there the Bernoulli gates with a price read more than
@@ -1205,7 +1222,7 @@ assert set(rate_gaps) == set(tested["target"]), "one entry per target"
 for target, part in tested.groupby("target"):
     rates = part.groupby("metric")["value"].mean()
     gap = 100 * (rates["rate_selected"] - rates["rate_expected"])
-    assert abs(rate_gaps[target] - gap) < 1e-6, f"{target:.0%}: too {'low' if rate_gaps[target] < gap else 'high'}"
+    assert abs(rate_gaps[target] - gap) < 0.051, f"{target:.0%}: too {'low' if rate_gaps[target] < gap else 'high'}"
 if is_ours:
     assert larger_at_10 == ("selected" if rate_gaps[0.1] > 0 else "expected"), "`larger_at_10` is not what you found"
     assert nearer_at_60 == (abs(rate_gaps[0.6]) < abs(rate_gaps[0.25])), "`nearer_at_60` is not what you found"

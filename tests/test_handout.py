@@ -644,3 +644,38 @@ def test_the_share_of_missed_failures_may_be_rounded_and_a_threshold_that_warns_
         check_answer(packed, names | {"threshold": 0.6})
     with pytest.raises(AssertionError, match="a smaller threshold gives no false alarm either"):
         check_answer(packed, names | {"threshold": 0.61, "missed": 2 / 3})
+
+
+def test_rates_may_be_rounded_to_a_tenth_of_a_point() -> None:
+    columns = {"target": [0.1, 0.25, 0.6], "seeds": [2, 2, 2], "selected_minus_target": [-2.04, -2.7, 0.1]}
+    off = pd.DataFrame(columns | {"expected_minus_target": [-0.5, -0.9, 0.2]})
+    rows = [
+        ["test", "hardkuma", "v", row.target, metric, row.target + gap / 100]
+        for row in off.itertuples()
+        for metric, gap in (("rate_selected", row.selected_minus_target), ("rate_expected", row.expected_minus_target))
+    ]
+    results = pd.DataFrame(rows, columns=["split", "model", "vectors", "target", "metric", "value"])
+    packed, names = solved("31_selection_rates", 1, off=off, results=results, main_vectors="v", is_ours=True)
+    rounded = {0.1: -1.5, 0.25: -1.8, 0.6: -0.1}  # -2.04 + 0.5, -2.7 + 0.9, 0.1 - 0.2
+    check_answer(packed, names | {"rate_gaps": rounded})
+    for wrong in ({0.1: 1.5, 0.25: 1.8, 0.6: 0.1}, rounded | {0.1: -1.4}):
+        with pytest.raises(AssertionError, match="10%: too high"):
+            check_answer(packed, names | {"rate_gaps": wrong})
+
+
+def test_shares_of_gold_words_may_be_rounded_to_three_digits_and_false_may_be_numpys() -> None:
+    found = {
+        "rate_selected": [0.1, 0.2],
+        "precision": [0.7, 0.333],
+        "recall": [0.5, 0.45],
+        "corpus": "x",
+        "aspect": "y",
+    }
+    packed, names = solved("32_reviews", 1, found=pd.DataFrame(found), is_ours=False)
+    rounded = [0.14, 0.148]  # 0.1 * 0.7 / 0.5 and 0.2 * 0.333 / 0.45
+    check_answer(packed, names | {"gold_shares": rounded, "can_differ": np.False_})
+    for wrong in ([0.14, 0.15], [0.071, 0.27]):  # the second: with precision and recall exchanged
+        with pytest.raises(AssertionError, match="in one row share times recall is"):
+            check_answer(packed, names | {"gold_shares": wrong})
+    with pytest.raises(AssertionError, match="`can_differ` is wrong"):
+        check_answer(packed, names | {"can_differ": np.True_})
