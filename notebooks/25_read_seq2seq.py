@@ -330,8 +330,8 @@ assert (highest.iloc[3:] > 2 * ends.loc[highest.index[3:], last]).all(), "and th
 # But does the share itself tell you this, or only the `gamma`? A larger `gamma` changes both the share and the
 # distance. So compare rows with the same `gamma`. Over the eight rows with a `gamma` of 1, and over the eight with a
 # `gamma` of 4, the rank correlation is much smaller than over all sixteen (printed above). Eight rows are too few to
-# say that it is
-# 0. So for all that we can tell, the share may be a sign of a `gamma` that is too small, and no more than this.
+# say that there is none. So for all that we can tell, the share may be a sign of a `gamma` that is too small, and no
+# more than this.
 #
 # You also find two exceptions, and they differ from each other. From German, oscarmax has four of five rows without a
 # gradient and is behind. Fusedmax has two of three, and is less than a point behind.
@@ -371,11 +371,11 @@ assert len(usual_seeds) == 6 and 12.5 < usual_seeds.max() - usual_seeds.min() < 
 
 # %% [markdown]
 # *Reading* (one seed per number). With scores over the root of 256, you see both maps level with softmax, whose scores
-# we did not divide. For oscarmax
-# from German, a `gamma` of 4 had not been enough, and a `gamma` of 16 gains nearly three points more. If `gamma` falls
-# from 4 to 1, sparsemax is one point ahead of the run with a `gamma` of 1 from the start, and still nearly three points
-# behind softmax. So as far as one seed tells, it is not enough that the weights are even at first. We cannot say more,
-# because one seed is little here: with the paper's `gamma`, the six seeds of oscarmax are up to 13 points apart.
+# we did not divide. For oscarmax from German, a `gamma` of 4 had not been enough, and a `gamma` of 16 gains nearly
+# three points more. If `gamma` falls from 4 to 1, sparsemax is one point ahead of the run with a `gamma` of 1 from the
+# start, and still nearly three points behind softmax. So as far as one seed tells, it is not enough that the weights
+# are even at first. We cannot say more, because one seed is little here: with the paper's `gamma`, the six seeds of
+# oscarmax are up to 13 points apart.
 
 # %% [markdown]
 # ## 2. Time
