@@ -254,6 +254,7 @@ def main(arguments: list[str] | None = None) -> int:
     if options.export is not None:
         from rationale.runs.to_onnx import READER
 
+        print("exporting the model and trying the file on a few texts ...", file=sys.stderr, flush=True)
         path = run.export(options.export, options.overwrite)
         print(f"{shown(path)}, {path.stat().st_size / 2**20:.1f} MiB, and {shown(path.with_name(READER))}")
         return 0
