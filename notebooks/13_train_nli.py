@@ -170,7 +170,8 @@ if labels:
     print(f"The most frequent class is the right answer for {majority:.1%} of them.")
 else:
     errors = np.ptp(corpus_read.own.scale) * np.sqrt([reached, np.var(test_labels)])
-    print(f"An answer misses by about {errors[0]:.3g} in the unit of your scores, and their mean by {errors[1]:.3g}.")
+    print(f"An answer misses by about {errors[0]:.3g} in the unit of your scores. If every answer were their mean, it "
+          f"would be {errors[1]:.3g}.")  # fmt: skip
 trained = sum(value.numel() for value in result.model.parameters())
 print(f"We have trained {trained:,} parameters.")
 paper_size = {"hardkuma": 462_400, "recurrent": 3_269_800} | dict.fromkeys(nn.MAPPINGS, 382_000)

@@ -601,7 +601,7 @@ if is_ours:
 # `states`, only the states of this one layer are masked.
 
 # %%
-COPY = "num_explained=64"  # a run with more methods, whose probe of states is that of another run
+COPY = "num_explained=64"  # a run with more methods, whose probe of states has the seed and settings of another run's
 transformer = everything.query("corpus == 'sst' and split == 'test'")
 transformer = transformer[~transformer["network"].str.startswith("gru") & ~transformer["settings"].str.contains(COPY)]
 published = committed.read_published().query("corpus == 'sst' and model in ['subject', 'inputs', 'states']")

@@ -152,17 +152,18 @@ def test_what_a_page_says_of_the_committed_results_is_checked(notebook, changes,
 
 
 @pytest.mark.slow
-def test_a_probe_counts_once_although_the_run_with_more_methods_has_a_copy_of_it(tmp_path, monkeypatch, capsys):
+def test_a_probe_counts_once_although_a_run_with_more_methods_has_its_seed_and_settings(tmp_path, monkeypatch, capsys):
     failed, _ = run_cells("24_read_probes", tmp_path, monkeypatch, pictures=True)
     assert not told(failed)
     lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("Here are the layers")]
     rows = pd.read_csv(committed.reference_folder() / "results.csv", dtype=str, keep_default_na=False)
     rows = rows[rows["corpus"].eq("sst") & rows["split"].eq("test") & ~rows["network"].str.startswith("gru")]
-    kept = rows[rows["model"].eq("states") & rows["metric"].str.fullmatch(r"kept_\d+")]
-    kept = kept[kept["settings"].str.contains(r"margin=0\.1,")].pivot(index="run", columns="metric", values="value")
-    distinct = kept.drop_duplicates()
-    assert 1 < len(distinct) < len(kept), "there is such a copy"
-    alone = rows[rows["model"].eq("subject") & rows["metric"].eq("macro_f1") & rows["run"].isin(distinct.index)]
+    probes = rows[rows["model"].eq("states") & rows["settings"].str.contains(r"margin=0\.1,")].drop_duplicates("run")
+    probes = probes.assign(same=probes["settings"].str.replace(r"num_explained=\d+, ", "", regex=True))
+    distinct = probes.sort_values("settings", key=lambda texts: texts.str.contains("num_explained"))
+    distinct = distinct.drop_duplicates(["seed", "same"])
+    assert 1 < len(distinct) < len(probes), "there is such a run"
+    alone = rows[rows["model"].eq("subject") & rows["metric"].eq("macro_f1") & rows["run"].isin(distinct["run"])]
     line = next(line for line in lines if "probe of states, margin 0.1 (" in line)
     assert f"(mean of {len(distinct)} probes)" in line, line
     assert f"the macro-F1 is {alone['value'].astype(float).mean():.3f}." in line, "of the same models"
