@@ -169,6 +169,7 @@ def test_a_probe_counts_once_although_a_run_with_more_methods_has_its_seed_and_s
     assert f"the macro-F1 is {alone['value'].astype(float).mean():.3f}." in line, "of the same models"
 
 
+@pytest.mark.slow
 def test_what_25_says_of_the_spread_of_the_maps_in_the_paper_is_that_of_its_tables(tmp_path, monkeypatch, capsys):
     failed, _ = run_cells("25_read_seq2seq", tmp_path, monkeypatch, pictures=True)
     assert not told(failed)
