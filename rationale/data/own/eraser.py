@@ -123,8 +123,10 @@ def _annotation(number: int, row: dict[str, Any], documents: Documents) -> Annot
         length = len(documents[name]) if name in offset else -1
         if not 0 <= start < end <= length:
             has = f"a document of {length} tokens" if length >= 0 else "a document that the annotation does not name"
-            wrong = "begins before its text" if start < 0 else "is empty or backwards"
-            wrong = "is longer than its text" if end > length else wrong
+            if end > length:
+                wrong = "is longer than its text"
+            else:
+                wrong = "begins before its text" if start < 0 else "is empty or backwards"
             raise ValueError(f"the rationale {wrong}: evidence [{start}, {end}] in {has}")
         flags[offset[name] + start : offset[name] + end] = [True] * (end - start)
     label = "" if row["classification"] is None else str(row["classification"])

@@ -79,8 +79,10 @@ def read_labels(cells: Sequence[str], column: str, head: str, where: Where) -> L
     mostly_numbers = len(bad) < len(counts) - len(bad) > MOST_NUMBERS
     if bad and (head == "scores" or (head == "auto" and (mostly_numbers or with_commas))):
         more = _more(sum(counts[text] for text in bad))
-        wrong = "a missing score" if STAND_IN.fullmatch(bad[0]) else "no number"
-        wrong = "no finite number" if INFINITE.fullmatch(bad[0]) else wrong
+        if STAND_IN.fullmatch(bad[0]):
+            wrong = "a missing score"
+        else:
+            wrong = "no finite number" if INFINITE.fullmatch(bad[0]) else "no number"
         others = "; accepted: a number"
         if with_commas:
             others += f" with a point, {bad[0].replace(',', '.')}"

@@ -81,9 +81,9 @@ class ProbingSettings(
         sized, where = not words or self.reader == "gru", f"with a {self.reader}, which has a size of its own"
         yield self.idle(not sized, "embedding_size", where, "reader=gru")
         yield self.idle(not self.model_epochs, "model_learning_rate", "with model_epochs 0", "a positive model_epochs")
-        random = not self.model_epochs and not self.subject and sized
+        untrained = not self.model_epochs and not self.subject and sized
         where = f"with a {self.reader if words else 'transformer'} of random weights, which nothing would train"
-        yield Refusal(random, "model_epochs", where, "1 or more, or a run for subject")
+        yield Refusal(untrained, "model_epochs", where, "1 or more, or a run for subject")
         for name in self.methods:
             missing = METHODS[name].missing(
                 single_answer=not corpus.spans,
