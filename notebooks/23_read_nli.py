@@ -40,7 +40,7 @@ from rationale.runs.exports import Exports
 # %%
 p = validated(globals())
 folder = results_folder("23_read_nli")
-results = committed.rows_for(p, "nli")
+results = committed.rows_for(p, "nli", of_classes=True)
 export = Exports(folder, results)
 export.show_runs()
 

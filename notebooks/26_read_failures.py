@@ -260,20 +260,22 @@ if is_ours:
 # How often does each remedy prevent a failure? For each start, we count the runs that do *not* fail. The table shows
 # their share with Wilson's 95 % interval, in one column per remedy. If the true share were $q$, the share of $n$ runs
 # would have the standard deviation $\sqrt{q(1-q)/n}$. The interval holds each $q$ that is at most 1.96 of its standard
-# deviations away from the share that we counted. With ten runs or fewer this interval is wide, so read only large
-# differences.
+# deviations away from the share that we counted. The picture shows the shares as points and the intervals as bars.
+# With ten runs or fewer an interval is wide, so read only large differences.
 
 # %%
 counted = uncorrelated.groupby(["start", "remedy"], observed=True, as_index=False)["fails"].agg(["mean", "size"])
 counted["right"] = 1 - counted["mean"]
-ends = [wilson_interval(share, num) for share, num in zip(counted["right"], counted["size"], strict=True)]
-counted["share"] = [f"{share:.0%} ({low:.0%} to {high:.0%})" for share, (low, high)
-                    in zip(counted["right"], ends, strict=True)]  # fmt: skip
+counted[["low", "high"]] = [wilson_interval(*row) for row in zip(counted["right"], counted["size"], strict=True)]
+counted["share"] = [f"{share:.0%} ({low:.0%} to {high:.0%})" for share, low, high
+                    in counted[["right", "low", "high"]].itertuples(index=False)]  # fmt: skip
 by_remedy = in_words(counted.pivot(index="start", columns="remedy", values="share"))
 figures.show_table(by_remedy, columns_that_stay=list(by_remedy))
 
 # %% tags=["figure"]
-lines = {remedy: [(start, right, 0.0) for start, right in zip(part["start"], part["right"], strict=True)]
+counted["below"] = (counted["right"] - counted["low"]).clip(lower=0)  # the lengths of the error bars
+counted["above"] = (counted["high"] - counted["right"]).clip(lower=0)
+lines = {remedy: part[["start", "right", "below", "above"]].itertuples(index=False)
          for remedy, part in counted.groupby("remedy", observed=True)}  # fmt: skip
 fig, ax = figures.new_figure(size=(12, 5))
 figures.draw_score_by_setting(lines, ax, title="A shared encoder rescues many runs, gold words more",

@@ -133,7 +133,7 @@ if len(half) > 2:  # name the best of many lines by its model
     half = {f"the best of {len(half)} lines, {best.partition(', ')[0]},": half[best]}
 title = ", ".join(f"{name} {accuracy:.1%}" for name, accuracy in half.items())
 title = f"The lines at half of the words: {title}" if title else "Accuracy at each share of selected words"
-title = "The two lines cross: on average neither gate is ahead" if is_level else title
+title = "The two lines cross: on average neither line is ahead" if is_level else title
 figures.draw_score_against_rate(points, ax, band, title=title, ylabel="accuracy (SST, test)")
 export.figure(fig, "accuracy_against_rate")
 

@@ -300,6 +300,8 @@ def test_history_draws_a_squared_error_on_an_axis_of_its_own():
     figures.draw_history({"epoch": [1, 2], "dev_mse": [0.02, 0.01], "rate_selected": [0.9, 0.5]}, 0.4, ax, score="mse")
     _, right = fig.axes
     assert [line.get_label() for line in right.lines] == ["squared error on dev"] and right.get_ylim()[1] < 0.1
+    fig.draw_without_rendering()
+    assert right.get_legend().get_window_extent().y1 <= right.get_window_extent().y0, "it would cover lines of one axis"
     fig, ax = figures.new_figure()
     figures.draw_history({"epoch": [1, 2], "dev_mse": [0.02, 0.01]}, None, ax, score="mse")
     assert fig.axes == [ax] and ax.get_ylim()[1] < 0.1, "a model that reads the whole text has no rates to draw"
@@ -717,6 +719,14 @@ def test_texts_stand_side_by_side_as_points_that_no_line_joins_and_no_error_bars
     assert [point.get_linestyle() for point in points] == ["None"] * 3
     assert len({point.get_xdata()[0] for point in points}) == 3 and len({point.get_color() for point in points}) == 3
     assert [text.get_text() for text in ax.get_xticklabels()] == ["lstm", "rcnn"]
+
+
+def test_an_error_bar_may_reach_further_below_its_point_than_above():
+    _, ax = figures.new_figure()
+    figures.draw_score_by_setting({"": [("a", 0.5, 0.1, 0.3), ("b", 1.0, 0.4, 0.0)], "none": []}, ax)
+    (bars,) = ax.containers[0].lines[2]
+    ends = [[round(y, 9) for _, y in segment] for segment in bars.get_segments()]
+    assert ends == [[0.4, 0.8], [0.6, 1.0]]
 
 
 def test_a_figure_of_one_line_without_a_name_has_no_legend_and_no_warning(recwarn):

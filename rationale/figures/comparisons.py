@@ -84,14 +84,14 @@ def draw_score_against_rate(
 
 @apply_style
 def draw_score_by_setting(
-    lines: Mapping[str, Iterable[tuple[Any, float, float]]],
+    lines: Mapping[str, Iterable[tuple[Any, *tuple[float, ...]]]],
     ax: Axes,
     levels: Mapping[str, tuple[float, float]] | None = None,
     title: str = "",
     xlabel: str = "",
     ylabel: str = "",
 ) -> Axes:
-    """A score against the values of a setting, with one line per kind of run and error bars of one standard deviation.
+    """A score against the values of a setting, with one line per kind of run and an error bar per point.
 
     Numbers stand on a number line, which is logarithmic if they are positive and span a factor of 50. Texts, true and
     false stand side by side as points that no line joins; the points of several kinds of run stand next to each other.
@@ -99,7 +99,9 @@ def draw_score_by_setting(
 
     Parameters
     ----------
-    lines : name -> [(value of the setting, score, standard deviation), ...]
+    lines : name -> [(value of the setting, score, standard deviation), ...] or [(value, score, below, above), ...]
+        The error bar of a point is as long as one standard deviation on either side; or as `below` and `above`, which
+        are the distances from the score to the ends of an interval.
     levels : name -> (score, standard deviation)
         Kinds of runs for which the setting has no value, drawn as dotted horizontal lines.
     """
@@ -111,11 +113,12 @@ def draw_score_by_setting(
     beside = 0.0 if are_numbers else min(0.12, 0.6 / max(len(rows), 1))
     for i, (name, line_style) in enumerate(zip(names, _line_styles(names, own_colours=True), strict=True)):
         if name in rows:
-            table = check_numbers(sorted((places[x], *score) for x, *score in rows[name]), name).reshape(-1, 3)
+            columns = len(rows[name][0]) if rows[name] else 3
+            table = check_numbers(sorted((places[x], *score) for x, *score in rows[name]), name).reshape(-1, columns)
             table[:, 0] += beside * (i - (len(rows) - 1) / 2)
             line_style |= {} if are_numbers else {"linestyle": ""}
-            ax.errorbar(*table.T[:2], yerr=table[:, 2] if table[:, 2].any() else None, capsize=4,
-                        label=in_words(name), **line_style)  # fmt: skip
+            bars = table.T[2:] if table[:, 2:].any() else None  # one row if they are as long below as above
+            ax.errorbar(*table.T[:2], yerr=bars, capsize=4, label=in_words(name), **line_style)
         else:
             mean, spread = check_numbers(levels[name], name)
             ax.axhline(mean, color=line_style["color"], linestyle=":", label=in_words(name))

@@ -32,6 +32,8 @@ from rationale.figures.look import (
 from rationale.figures.words import in_words
 from rationale.highlight import as_floats
 
+BELOW = {"loc": "upper left", "bbox_to_anchor": (0, -0.13)}  # where a legend covers the lines of neither of two axes
+
 
 @apply_style
 def draw_lines(
@@ -364,7 +366,7 @@ def draw_history(history: Mapping, target: float | None, ax: Axes, title: str = 
         use_percent_ticks(ax.yaxis)
     if is_error:
         tops = [line.get_ydata().max() for line in right.lines if len(line.get_ydata())]
-        right.set_ylim(0, 1.3 * max(tops, default=1) or 1)  # room for the legend
+        right.set_ylim(0, 1.3 * max(tops, default=1) or 1)  # room above the lines
         right.set_ylabel("mean squared error")
     ax.xaxis.get_major_locator().set_params(integer=True)
     if right is ax:
@@ -373,7 +375,7 @@ def draw_history(history: Mapping, target: float | None, ax: Axes, title: str = 
         return set_labels(ax, title, "epoch", "mean squared error" if is_error else shares)
     right.spines["right"].set_visible(True)
     handles = [*right.get_legend_handles_labels()[0], *ax.get_legend_handles_labels()[0]]
-    right.legend(handles=handles, fontsize=11)
+    right.legend(handles=handles, fontsize=11, ncols=3, **BELOW)
     return set_labels(ax, title, "epoch", "share of words")
 
 
@@ -413,8 +415,7 @@ def draw_dual(trace: Mapping, target: float | None, ax: Axes, title: str = "") -
     right.tick_params(axis="y", colors=DARK_RED)
     right.spines["right"].set(color=DARK_RED, visible=True)
     handles = [*ax.get_legend_handles_labels()[0], *right.get_legend_handles_labels()[0]]
-    below = {"loc": "upper left", "bbox_to_anchor": (0, -0.13)}  # where it covers neither line
-    right.legend(handles=handles, fontsize=11, ncols=len(handles), **below)
+    right.legend(handles=handles, fontsize=11, ncols=len(handles), **BELOW)
     drawn = [kind for kind in ("rate", "gap") if any(name.startswith(kind) for name in names)]
     xlabel, ylabel = "epoch" if time == "epoch" else "training step", f"{', '.join(drawn)} (share of words)"
     return set_labels(ax, title, xlabel, ylabel)

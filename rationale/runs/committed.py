@@ -245,10 +245,13 @@ def read_by_text() -> pd.DataFrame:
     return by_text.read_table(path) if path.is_file() else pd.DataFrame(columns=by_text.COLUMNS)
 
 
-def rows_for(p: SimpleNamespace, *tasks: str) -> pd.DataFrame:
-    """The rows of the runs named in a notebook's parameters; if none is named, all committed rows of these tasks."""
+def rows_for(p: SimpleNamespace, *tasks: str, of_classes: bool = False) -> pd.DataFrame:
+    """The rows of the runs named in a notebook's parameters; if none is named, all committed rows of these tasks.
+
+    With `of_classes`, a named run whose model predicts scores is refused.
+    """
     if p.runs:
-        return rows_of_all(p.runs_dir, p.runs, *tasks)
+        return rows_of_all(p.runs_dir, p.runs, *tasks, of_classes=of_classes)
     table = read_results()
     return table[table["task"].isin(tasks)]
 

@@ -137,13 +137,14 @@ def _rows(run: Path) -> list[dict[str, Any]]:
     return rows + baseline_rows(run, common, p, notebook)
 
 
-def rows_of_all(runs_dir: str | Path, names: list[str], *tasks: str) -> pd.DataFrame:
+def rows_of_all(runs_dir: str | Path, names: list[str], *tasks: str, of_classes: bool = False) -> pd.DataFrame:
     """The rows of the finished runs with these names in a folder of the repository.
 
     Raises
     ------
     BadInput
-        If a run is of another task than these, is not there, or is damaged, or predicts scores of pairs.
+        If a run is of another task than these, is not there, or is damaged. With `of_classes`, also if its model
+        predicts scores, for which there is no accuracy.
     """
     runs = [root() / runs_dir / name for name in names]
     rows = rows_of(*runs)
@@ -154,7 +155,7 @@ def rows_of_all(runs_dir: str | Path, names: list[str], *tasks: str) -> pd.DataF
         if task not in tasks:
             accepted = " or ".join(name for name, what in TASKS.items() if what in tasks)
             raise BadInput(f"{run}: a run of {notebook} ({task}); accepted here is a run of {accepted}")
-        if task == "nli" and "accuracy" not in set(rows.loc[rows["run"] == f"{notebook}/{run.name}", "metric"]):
+        if of_classes and "accuracy" not in set(rows.loc[rows["run"] == f"{notebook}/{run.name}", "metric"]):
             raise BadInput(f"{run}: its model predicts scores; accepted here is a run that predicts classes")
     return rows
 
