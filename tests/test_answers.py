@@ -36,6 +36,7 @@ from rationale.runs.fit import save_own
 from rationale.runs.origin import notebook_of, read_environment
 from rationale.runs.own_parts import load_parts
 from rationale.runs.parameters import merge, resolve, values_for_kernel
+from rationale.runs.predict import main as predict_command
 from rationale.runs.predict import predict
 from rationale.runs.reading import describe_prediction
 from rationale.runs.runner import run as run_notebook
@@ -462,6 +463,25 @@ def test_a_pretrained_encoder_has_defaults_of_its_own_and_what_is_given_stays():
     assert values["epochs"] == 20 and values["start"] == "target"
     assert [note for note in notes if "start target" in note and ", epochs " not in note]
     assert not merge(path, ["selection=0.1"])[1]
+
+
+def test_a_path_below_the_home_folder_means_the_same_for_the_texts_and_for_the_run(tmp_path, monkeypatch, capsys):
+    home, here = tmp_path / "home", tmp_path / "here"
+    for place in (home, here):
+        place.mkdir()
+    write_table(home / "r.csv", reviews(60))
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.chdir(here)
+    fitted = rationale.fit("~/r.csv", "~/runs/mine", **SMALL)
+    assert (home / "runs" / "mine" / "model.safetensors").is_file()
+    assert list(here.iterdir()) == [], "nothing is called ~"
+    capsys.readouterr()
+    for run in (rationale.load("~/runs/mine"), rationale.fit("~/r.csv", "~/runs/mine", **SMALL)):
+        assert run(["a good film"]) == fitted(["a good film"])
+    assert predict_command(["~/runs/mine", "--text", "a good film"]) == 0
+    assert capsys.readouterr().out
+    with pytest.raises(BadInput, match=r"^~/runs/none: no such run \(there: mine\)"):
+        rationale.load("~/runs/none")
 
 
 def test_fit_refuses_to_replace_an_unfinished_run_of_other_settings_and_continues_one_of_the_same(

@@ -203,6 +203,18 @@ def test_half_of_a_character_is_read_as_one_that_was_lost_and_the_other_texts_ge
         assert [span[:2] for span in answer.rationale] == [span[:2] for span in other.rationale]
 
 
+def test_a_file_below_the_home_folder_is_written_and_read_there(traced, tmp_path, monkeypatch):
+    home, here = tmp_path / "home", tmp_path / "here"
+    for place in (home, here):
+        place.mkdir()
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.chdir(here)
+    run = saved(home)
+    assert run.export("~/model.onnx") == home / "model.onnx"
+    assert (home / "rationale_reader.py").is_file() and list(here.iterdir()) == [], "nothing is called ~"
+    assert_same(run(TEXTS[:3]), load("~/model.onnx", threads=1)(TEXTS[:3]))
+
+
 # --- where only onnxruntime, numpy and tokenizers are installed
 
 ALONE = """

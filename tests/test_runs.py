@@ -34,7 +34,7 @@ from rationale.runs import (
     workspace,
 )
 from rationale.runs.folder import read_digests
-from rationale.runs.workspace import run_name
+from rationale.runs.workspace import named_file, named_folder, run_name
 from tests.forked import forked, plain_page, run_forked
 
 HEADER = """\
@@ -747,6 +747,13 @@ def test_by_hand_results_go_to_the_lab_folder(tmp_path, monkeypatch):
     at_home(monkeypatch, tmp_path)
     assert kernel.results_folder("12_x") == tmp_path / "outputs" / "12_x" / "lab"
     assert (tmp_path / "outputs" / "12_x" / "lab").is_dir()
+
+
+def test_a_folder_or_a_file_of_a_command_may_be_below_the_home_folder(monkeypatch):
+    monkeypatch.setenv("HOME", "/home/of/mine")
+    assert named_folder("~/runs") == Path("/home/of/mine/runs")
+    assert named_file("~/model.onnx") == Path("/home/of/mine/model.onnx")
+    assert named_folder("runs/~") == Path("runs/~"), "a name like any other"
 
 
 def test_help_names_the_exit_codes_and_examples(capsys):

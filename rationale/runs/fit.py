@@ -112,7 +112,7 @@ def fit(
     require_words(p)
     with ONE_AT_A_TIME:
         if folder is not None:
-            return _fit_in(Path(folder), p, threads, quiet)
+            return _fit_in(Path(os.path.expanduser(folder)), p, threads, quiet)
         with tempfile.TemporaryDirectory() as temporary:
             return _fit(p, Path(temporary), threads, quiet, is_kept=False)
 

@@ -10,6 +10,7 @@ scores. An export writes `rationale_reader.py` beside the model; it needs neithe
 """
 
 import json
+import os
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -57,7 +58,8 @@ class ExportedModel:
 
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = threads
-        if not Path(path).is_file():
+        path = Path(os.path.expanduser(path))
+        if not path.is_file():
             raise ValueError(f"{path}: no such file; accepted is a file that `model.export` wrote")
         try:
             self.session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])

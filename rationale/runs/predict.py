@@ -198,7 +198,8 @@ def parser() -> argparse.ArgumentParser:
         "  python -m rationale.predict RUN --file new.csv --column body --html > page.html",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    form.add_argument("run", metavar="RUN", help="folder of a finished training run (holds model.safetensors)")
+    form.add_argument("run", type=os.path.expanduser, metavar="RUN",
+                      help="folder of a finished training run (holds model.safetensors)")  # fmt: skip
     source = form.add_mutually_exclusive_group(required=True)
     source.add_argument("--text", action="append", help='a text, or "a premise ||| a hypothesis"; may be repeated')
     source.add_argument(

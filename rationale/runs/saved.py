@@ -18,6 +18,7 @@ import csv
 import importlib
 import io
 import json
+import os
 import sys
 from contextlib import suppress
 from difflib import get_close_matches
@@ -282,13 +283,13 @@ def load_run(folder: Path | str) -> SavedRun:
     wanted = "the folder of a finished training run"
     if not isinstance(folder, str | Path) or not str(folder).strip():
         raise BadInput(f"run: {excerpt(folder)} is no path; accepted is {wanted}")
-    path = Path(folder) / "model.safetensors"
+    path = Path(os.path.expanduser(folder)) / "model.safetensors"
     try:
         there = path.exists()
     except (OSError, ValueError) as error:  # too long, not to be looked into, or with a NUL character
         raise BadInput(f"{folder}: {getattr(error, 'strerror', None) or error}; accepted is {wanted}") from None
     if not there:
-        raise BadInput(f"{folder}: {_lacks(folder, path.name)}; accepted is {wanted}")
+        raise BadInput(f"{folder}: {_lacks(path.parent, path.name)}; accepted is {wanted}")
     if not path.is_file():
         raise BadInput(f"{path}: a folder; accepted is a file that a finished run wrote")
     intact.check_digest(path)
@@ -298,7 +299,7 @@ def load_run(folder: Path | str) -> SavedRun:
         if task in OTHERS:
             raise BadInput(f"{folder}: {OTHERS[task]}; accepted is a run on texts or on pairs of sentences")
         p = SimpleNamespace(**_meant(task, facts["parameters"]))
-        changed = _load_own_parts(Path(folder), task, p)
+        changed = _load_own_parts(path.parent, task, p)
         with random_state_kept():  # new layers draw their first weights, which are replaced
             model = _imported(BUILDERS[task])(p, tensors["vectors"], facts["head"], facts["num_outputs"])
         model.head.class_weights = tensors.pop(CLASS_WEIGHTS, None)

@@ -55,7 +55,7 @@ def export(run: Any, path: str | Path, overwrite: bool = False) -> Path:
     """
     if not isinstance(path, str | os.PathLike):
         raise BadInput(f"export: {excerpt(path)} is no path; accepted is a name that ends in .onnx")
-    path, reason = Path(path), obstacle(run)
+    path, reason = Path(os.path.expanduser(path)), obstacle(run)
     if reason:
         raise BadInput(f"export: {reason}")
     _refuse_existing(path, overwrite)

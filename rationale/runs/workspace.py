@@ -2,6 +2,7 @@
 
 import difflib
 import hashlib
+import os
 import re
 from argparse import ArgumentTypeError
 from collections.abc import Iterable
@@ -103,7 +104,7 @@ def named_file(text: str) -> Path:
 def _named(text: str, what: str) -> Path:
     if not text.strip():
         raise ArgumentTypeError(f"an empty value is not accepted, give {what}")
-    return Path(text)
+    return Path(os.path.expanduser(text))
 
 
 def is_file(path: Path) -> bool:
