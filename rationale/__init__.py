@@ -122,8 +122,8 @@ def explain_classifier(
     texts
         The texts to explain.
     labels
-        The names of the K classes. None: those that the answers name, those of `classifier` if it is a method of
-        scikit-learn, or the numbers from 0.
+        The names of the K classes, in the order of the numbers of a row. None: those that the answers name, those of
+        `classifier` if it is a method of scikit-learn, or the numbers from 0.
     margin : float in [0, 1)
         Words that are enough: how much the probability of the label may drop. Words that are needed: how far another
         label has to lead. A rounding error of 1e-6 is allowed.

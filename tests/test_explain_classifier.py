@@ -305,6 +305,23 @@ def test_a_pipeline_of_scikit_learn_is_explained_with_the_names_of_its_classes()
     assert [(one.label, kept(one)) for one in found] == [("pos", ["good"]), ("neg", ["bad"])]
 
 
+def test_the_classes_of_scikit_learn_may_be_given_other_names_but_not_in_another_order():
+    class Fitted:
+        classes_ = np.array([0, 1])
+
+        def predict_proba(self, texts):
+            return linear(texts)
+
+    ask = Fitted().predict_proba
+    own = rationale.explain_classifier(ask, ["a"], quiet=True)[0].probabilities
+    assert list(own) == ["0", "1"]
+    for names in ([0, 1], ["0", "1"], ["neg", "pos"], [1, 2]):
+        found = rationale.explain_classifier(ask, ["a"], names, quiet=True)[0].probabilities
+        assert found == dict(zip(map(str, names), own.values(), strict=True))
+    with pytest.raises(BadInput, match="^labels: .*; accepted: this order"):
+        rationale.explain_classifier(ask, ["a"], [1, 0], quiet=True)
+
+
 def test_a_list_of_explanations_makes_a_page(tmp_path):
     found = rationale.explain_classifier(linear, ["a <b> good film", "", "bad"], quiet=True)
     page = found[:2].to_html("Mine")
@@ -339,6 +356,9 @@ def test_what_cannot_be_explained_is_refused_in_one_line():
         def predict_proba(self, texts):
             return linear(texts)
 
+    class Fitted(Pipeline):
+        classes_ = np.array(["neg", "pos"])
+
     wrong = [
         (Pipeline(), ["a"], {}, "cannot be called; accepted: a function of texts, such as its method predict_proba"),
         (linear, "a text", {}, "is a single text"),
@@ -358,6 +378,12 @@ def test_what_cannot_be_explained_is_refused_in_one_line():
         (linear, ["a"], {"labels": ["neg", "neg"]}, "labels: .*two or more different names"),
         (linear, ["a"], {"labels": "np"}, "labels: 'np'; accepted: a list"),
         (linear, ["a"], {"labels": ["neg", None]}, "labels: .*accepted: a list"),
+        (
+            Fitted().predict_proba,
+            ["a"],
+            {"labels": ["pos", "neg"]},
+            r"labels: \['pos', 'neg'\]; .* gives these classes in the order 'neg', 'pos'; accepted: this order",
+        ),
         (linear, ["a"], {"labels": ["one", "two", "three"]}, "labels: 3 classes; the classifier gives 2 numbers"),
         (
             lambda texts: [{"good": 0.7, "bad": 0.3}] * len(texts),
