@@ -742,11 +742,20 @@ def test_a_data_folder_that_does_not_exist_is_named(tiny, monkeypatch, capsys):
         assert ("note: RATIONALE_DATA=/nosuch: no such folder\n" in capsys.readouterr().out) == noted
 
 
-def test_by_hand_results_go_to_the_lab_folder(tmp_path, monkeypatch):
+def test_by_hand_results_go_to_the_lab_folder_which_is_named_with_the_model_that_would_be_replaced(
+    tmp_path, monkeypatch, capsys
+):
     monkeypatch.delenv("RATIONALE_RUN_DIR", raising=False)
     at_home(monkeypatch, tmp_path)
-    assert kernel.results_folder("12_x") == tmp_path / "outputs" / "12_x" / "lab"
-    assert (tmp_path / "outputs" / "12_x" / "lab").is_dir()
+    folder = tmp_path / "outputs" / "12_x" / "lab"
+    assert kernel.results_folder("12_x") == folder
+    assert folder.is_dir()
+    assert capsys.readouterr().out == f"results in {folder}\n"
+    (folder / "model.safetensors").write_text("of an earlier training")
+    assert kernel.results_folder("12_x") == folder
+    note = "it holds a trained model, which another training here replaces; rename the folder to keep the model"
+    assert capsys.readouterr().out == f"results in {folder}\nnote: {note}\n"
+    assert (folder / "model.safetensors").read_text() == "of an earlier training"
 
 
 def test_a_folder_or_a_file_of_a_command_may_be_below_the_home_folder(monkeypatch):

@@ -8,7 +8,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import IO, Any
 
-from rationale.errors import BadInput
+from rationale.errors import BadInput, shown
 from rationale.files import lock_file
 from rationale.progress import RUN_DIR
 from rationale.runs.cells import Assignment, assignments, class_of_cell, with_own
@@ -133,7 +133,7 @@ def results_folder(name: str) -> Path:
 
     If the runner executes the notebook, this is the folder of the run. If plain papermill does, it is the parameter
     `results`, or `outputs/<name>/<run>` with the name that the runner would give to a run with the inserted values. In
-    JupyterLab, it is `outputs/<name>/lab`.
+    JupyterLab, it is `outputs/<name>/lab`; a line names it, and a note says if it holds a model already.
 
     Raises
     ------
@@ -148,4 +148,9 @@ def results_folder(name: str) -> Path:
     if given and folder not in _locks:  # held until this process has ended, see WorkFolder
         _locks[folder] = lock_file(folder / "kernel.lock", seconds=30)
         record_files_read(folder)
+    if not given:
+        print(f"results in {shown(folder)}")
+        if (folder / "model.safetensors").exists():
+            replaces = "which another training here replaces; rename the folder to keep the model"
+            print(f"note: it holds a trained model, {replaces}")
     return folder
