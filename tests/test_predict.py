@@ -660,6 +660,26 @@ def test_a_pair_gives_its_label_and_what_each_word_meets(paired, capsys):
     assert sum(numbers) == pytest.approx(1.0, abs=0.02), "softmax spends a weight of 1"
 
 
+def test_a_pair_without_an_open_cell_is_told_in_a_line_and_lists_no_words(paired):
+    run = load_run(paired)
+    (row,) = predict(run, [(["a", "dog"], ["the", "cat"])])
+    shut = [[0.0] * len(row["hypothesis"])] * len(row["tokens"])
+    first, *rest = _shown(row | {"z": shut}, run).splitlines()
+    assert first.endswith("0% of the cells are not 0")
+    assert rest == ["no cell is open, so no word of one text is aligned with a word of the other"]
+    shut[1] = [0.0, 0.5, 0.0]
+    assert len(_shown(row | {"z": shut}, run).splitlines()) == 1 + 3, "a line for each word"
+
+
+def test_one_column_for_both_texts_of_a_pair_is_refused(paired, capsys, tmp_path):
+    table = tmp_path / "pairs.csv"
+    table.write_text("text,second\na dog,the cat\n")
+    for given in (["--second", "text"], ["--column", "second"]):
+        code, out, err = told(capsys, paired, "--file", str(table), *given)
+        assert code == 2 and out == ""
+        assert f"--second '{given[1]}': also the column of the first texts; accepted: another column" in err
+
+
 def test_pairs_in_a_batch_are_answered_as_each_alone(paired, capsys):
     both = told(capsys, paired, "--jsonl", "--text", "a dog ||| the cat", "--text", "a man runs now ||| the man")[1]
     alone = told(capsys, paired, "--jsonl", "--text", "a dog ||| the cat")[1]

@@ -396,8 +396,10 @@ def _shown(row: dict, run) -> str:
         cells = [z for weights in row["z"] or () for z in weights]
         opened = f"   {sum(z != 0 for z in cells) / len(cells):.0%} of the cells are not 0" if cells else ""
         lines = [prediction + opened]
+        if cells and not any(cells):
+            lines.append("no cell is open, so no word of one text is aligned with a word of the other")
         premise, hypothesis = (["no word", *map(printable, row[side][1:])] for side in ("tokens", "hypothesis"))
-        for word, weights in zip(premise if cells else (), row["z"] or (), strict=True):
+        for word, weights in zip(premise, row["z"], strict=True) if any(cells) else ():
             aligned = most_aligned(weights, hypothesis)
             lines.append(f"  {word:>12}  " + "  ".join(f"{other} {z:.2f}" for z, other in aligned))
     else:

@@ -59,6 +59,9 @@ def rows_of_table(path: Path, run: SavedRun, column: str, label: str, second: st
     p, table, has_words = vars(run.parameters), open_table(path), False
     columns = {"--column": column or p.get("text", "text")}
     columns |= {"--second": second or p.get("second", "second")} if run.of_pairs else {}
+    if columns.get("--second") == columns["--column"]:
+        again = excerpt(columns["--column"])
+        raise BadInput(f"--second {again}: also the column of the first texts; accepted: another column")
     for number, cells in table.rows(columns | ({"--label": label} if label else {})):
         *cells, truth = cells if label else (*cells, None)
         row = ["" if cell is None or cell != cell else cell for cell in cells]
