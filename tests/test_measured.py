@@ -177,4 +177,4 @@ def test_the_number_of_models_behind_each_start_of_the_multiplier_is_told():
     runs = committed.read_results()["run"].drop_duplicates()
     counts = [runs.str.fullmatch(rf"14_train_probes/sst_search-margin{name}-seed\d").sum()
               for name in ("0.5", "0.2", "0.2-multiplier_init1", "0.2-multiplier_init3")]  # fmt: skip
-    assert counts == [5, 5, 3, 3] and "three models with the starts of 1 and 3" in said
+    assert counts == [5, 8, 8, 8] and "five models at the margin of 0.5 and eight at 0.2" in said
