@@ -394,8 +394,9 @@ assert min(grouped) > usual_seeds.max() and max(grouped) - min(grouped) < 2, "ev
 # less than two points, while the six are up to 13 points apart. So it is not oscarmax itself that falls behind here,
 # but oscarmax with scores of this size.
 #
-# If `gamma` falls from 4 to 1, sparsemax is one point ahead of the run with a `gamma` of 1 from the start, and still
-# nearly three points behind softmax. So as far as one seed tells, it is not enough that the weights are even at first.
+# If `gamma` falls from 4 to 1, you see sparsemax one point ahead of the run with a `gamma` of 1 from the start, and
+# still nearly three points behind softmax. So as far as we can tell from one seed, it is not enough that the weights
+# are even at first.
 
 # %% [markdown]
 # ## 2. Time

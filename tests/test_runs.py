@@ -758,10 +758,10 @@ def test_by_hand_results_go_to_the_lab_folder_which_is_named_with_the_model_that
     assert (folder / "model.safetensors").read_text() == "of an earlier training"
 
 
-def test_a_folder_or_a_file_of_a_command_may_be_below_the_home_folder(monkeypatch):
-    monkeypatch.setenv("HOME", "/home/of/mine")
-    assert named_folder("~/runs") == Path("/home/of/mine/runs")
-    assert named_file("~/model.onnx") == Path("/home/of/mine/model.onnx")
+def test_a_folder_or_a_file_of_a_command_may_be_below_the_home_folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert named_folder("~/runs") == tmp_path / "runs"
+    assert named_file("~/model.onnx") == tmp_path / "model.onnx"
     assert named_folder("runs/~") == Path("runs/~"), "a name like any other"
 
 
