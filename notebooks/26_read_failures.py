@@ -223,8 +223,9 @@ if is_ours:
 #
 # Do not conclude from this that a code is always as accurate. We repeated seven of the runs with the weaker skew, with
 # newer code and on another processor. Six of them failed, and on average these six were less accurate than the runs
-# without a skew, although two of them were more accurate than any of those. (The repeated runs are not committed.) So a
-# code may be as accurate as a good rationale, and then the accuracy does not warn you. But we cannot tell you how often.
+# without a skew, although two of them were more accurate than any of those. (The repeated runs are not committed.) So
+# a code may be as accurate as a good rationale, and then the accuracy does not warn you. But we cannot tell you how
+# often this is so.
 #
 # Is the code still the first gate at the end? We look at each of these failed runs by itself. Either the first gate
 # alone tells about as many classes as the model gets right, or other gates have to pass on the class, too.
