@@ -272,15 +272,15 @@ if is_ours:
 # %%
 counted = uncorrelated.groupby(["start", "remedy"], observed=True, as_index=False)["fails"].agg(["mean", "size"])
 counted["right"] = 1 - counted["mean"]
-counted[["low", "high"]] = [wilson_interval(*row) for row in zip(counted["right"], counted["size"], strict=True)]
-counted["share"] = [f"{share:.0%} ({low:.0%} to {high:.0%})" for share, low, high
-                    in counted[["right", "low", "high"]].itertuples(index=False)]  # fmt: skip
+ends = [wilson_interval(share, num) for share, num in zip(counted["right"], counted["size"], strict=True)]
+counted["share"] = [f"{share:.0%} ({low:.0%} to {high:.0%})" for share, (low, high)
+                    in zip(counted["right"], ends, strict=True)]  # fmt: skip
 by_remedy = in_words(counted.pivot(index="start", columns="remedy", values="share"))
 figures.show_table(by_remedy, columns_that_stay=list(by_remedy))
 
 # %% tags=["figure"]
-counted["below"] = (counted["right"] - counted["low"]).clip(lower=0)  # the lengths of the error bars
-counted["above"] = (counted["high"] - counted["right"]).clip(lower=0)
+counted["below"] = (counted["right"] - [low for low, _ in ends]).clip(lower=0)  # the lengths of the error bars
+counted["above"] = ([high for _, high in ends] - counted["right"]).clip(lower=0)
 lines = {remedy: part[["start", "right", "below", "above"]].itertuples(index=False)
          for remedy, part in counted.groupby("remedy", observed=True)}  # fmt: skip
 fig, ax = figures.new_figure(size=(12, 5))
