@@ -549,16 +549,19 @@ figures.show_table(pd.DataFrame(rows))
 # from the usual one. The mean of these differences tells you how much of the lead came from the start.
 
 # %%
-optimal = searched[searched["metric"].eq("optimality") & searched["run"].str.contains(f"margin{smaller}-")]
-optimal = optimal.assign(start=optimal["run"].str.extract(r"multiplier_init(\d)", expand=False).fillna("0.1"))
-by_model = (100 * optimal.pivot_table(index=["start", "seed"], columns="model", values="value")).reindex(
+optimal = searched[searched["metric"].eq("optimality")]
+of_fit = [usual | differences.read_settings(line) for line in optimal["settings"]]
+optimal = optimal.assign(**{name: [fit[name] for fit in of_fit] for name in ("margin", "multiplier_init")})
+by_model = (100 * optimal[optimal["margin"].eq(smaller)].pivot_table(
+    index=["multiplier_init", "seed"], columns="model", values="value")).reindex(
     columns=["masks", "masks_by_score"])  # fmt: skip
-lead = (by_model["masks_by_score"] - by_model["masks"]).unstack("start").dropna()
-for start in lead.columns.drop("0.1", errors="ignore") if len(lead) > 1 and "0.1" in lead else ():
-    lost = lead["0.1"] - lead[start]
+lead = (by_model["masks_by_score"] - by_model["masks"]).unstack("multiplier_init").dropna()
+first = usual["multiplier_init"]
+for start in lead.columns.drop(first, errors="ignore") if len(lead) > 1 and first in lead else ():
+    lost = lead[first] - lead[start]
     low, high = mean_interval(lost.tolist())
-    print(f"With a start of {start}, the lead of the score function in optimality is {lead[start].mean():.1f} points "
-          f"instead of {lead['0.1'].mean():.1f}. It is {lost.mean():.1f} points smaller ({low:.1f} to {high:.1f}, over "
+    print(f"With a start of {start:g}, the lead of the score function in optimality is {lead[start].mean():.1f} points "
+          f"instead of {lead[first].mean():.1f}. It is {lost.mean():.1f} points smaller ({low:.1f} to {high:.1f}, over "
           f"{len(lost)} models).")  # fmt: skip
 
 # %% [markdown]
@@ -585,12 +588,12 @@ if is_ours:
     for row in ends.query("method == 'masks_by_score' and start > 0.1").to_dict("records"):
         assert not any(row[name].is_significant for name in committed.BEHIND_GATE), "every interval contains 0"
         assert 0 < row["optimality"].value < small["optimality"].value / 2, "less than half is left"
-    assert len(lead) == 8 and [*lead] == ["0.1", "1", "3"], "the same eight models from each start"
-    for start in ("1", "3"):
-        lost = lead["0.1"] - lead[start]
+    assert len(lead) == 8 and [*lead] == [0.1, 1, 3], "the same eight models from each start"
+    for start in (1, 3):
+        lost = lead[0.1] - lead[start]
         assert mean_interval(lost.tolist())[0] > 0 and 5.5 < lost.mean() < 6.5, "about six points smaller"
-        assert mean_interval(lead[start].tolist())[0] < 0 < lead[start].mean() < lead["0.1"].mean() / 2, "what is left"
-        gains = [by_model.loc[start, name].mean() - by_model.loc["0.1", name].mean() for name in by_model]
+        assert mean_interval(lead[start].tolist())[0] < 0 < lead[start].mean() < lead[0.1].mean() / 2, "what is left"
+        gains = [by_model.loc[start, name].mean() - by_model.loc[0.1, name].mean() for name in by_model]
         assert gains[0] > gains[1] > 4, "both gain, and the score function less"
 
 # %% [markdown]

@@ -212,13 +212,11 @@ class _Asked:
 
     def __init__(self, classifier: Classifier, labels: Sequence[Any] | None, batch_size: int):
         known = getattr(getattr(classifier, "__self__", None), "classes_", None)
+        own = None if known is None else [str(label) for label in known]
         self.are_given = labels is not None
-        if labels is None:
-            labels = known
         self.classifier, self.batch_size = classifier, batch_size
-        self.labels = None if labels is None else [str(label) for label in labels]
-        own = [] if known is None else [str(label) for label in known]
-        if self.labels and self.labels != own and sorted(self.labels) == sorted(own):
+        self.labels = own if labels is None else [str(label) for label in labels]
+        if own and self.labels and self.labels != own and sorted(self.labels) == sorted(own):
             order = ", ".join(map(excerpt, own))
             raise BadInput(
                 f"labels: {excerpt(self.labels)}; the classifier gives these classes in the order {order}; "

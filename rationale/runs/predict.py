@@ -396,12 +396,13 @@ def _shown(row: dict, run) -> str:
         cells = [z for weights in row["z"] or () for z in weights]
         opened = f"   {sum(z != 0 for z in cells) / len(cells):.0%} of the cells are not 0" if cells else ""
         lines = [prediction + opened]
+        premise, hypothesis = (["no word", *map(printable, row[side][1:])] for side in ("tokens", "hypothesis"))
         if cells and not any(cells):
             lines.append("no cell is open, so no word of one text is aligned with a word of the other")
-        premise, hypothesis = (["no word", *map(printable, row[side][1:])] for side in ("tokens", "hypothesis"))
-        for word, weights in zip(premise, row["z"], strict=True) if any(cells) else ():
-            aligned = most_aligned(weights, hypothesis)
-            lines.append(f"  {word:>12}  " + "  ".join(f"{other} {z:.2f}" for z, other in aligned))
+        elif cells:
+            for word, weights in zip(premise, row["z"], strict=True):
+                aligned = most_aligned(weights, hypothesis)
+                lines.append(f"  {word:>12}  " + "  ".join(f"{other} {z:.2f}" for z, other in aligned))
     else:
         kept = sum(z != 0 for z in row["z"]) / len(row["z"])
         color = None if sys.stdout.isatty() else False
