@@ -284,7 +284,8 @@ if p.model != "recurrent":
         assert abs(of_null[word] - mean) < 1e-4, f"`of_null` is {size} for the word {word}"
     common = table["word"].value_counts().index[:12]
     weights = ", ".join(f"{of_null[word]:.3f} for {figures.token_in_words(word)}" for word in common)
-    print(f"The mean weights on NULL are {weights}. Your guess was \"{guess}\".")
+    if corpus_read.own is None:
+        print(f"The mean weights on NULL are {weights}. Your guess was \"{guess}\".")
 
 # %% [markdown]
 # ## Summary

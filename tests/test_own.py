@@ -481,6 +481,13 @@ def test_pairs_with_the_same_first_text_stay_in_one_split(tmp_path):
     assert "200 pairs have the first text of another one; all pairs of a first text stay in one split" in read.notes
 
 
+@pytest.mark.parametrize(("twins", "said"), [(40, True), (21, True), (20, False)])
+def test_a_note_says_that_most_pairs_have_the_same_text_twice(tmp_path, twins, said):
+    rows = [row | {"second": row["text"] if i < twins else f"claim {i}"} for i, row in enumerate(reviews(40))]
+    notes = read_own(settings(write_table(tmp_path / "r.csv", rows), second="second")).notes
+    assert any(f"{twins} of 40 pairs have the same text twice" in note for note in notes) == said
+
+
 def test_pairs_of_too_few_first_texts_are_divided_one_by_one_and_a_note_says_so(tmp_path):
     rows = [row | {"text": f"claim {i % 4 // 2}", "second": row["text"]} for i, row in enumerate(reviews(300))]
     read = read_own(settings(write_table(tmp_path / "r.csv", rows), second="second"))

@@ -34,6 +34,7 @@ from rationale.runs import (
     workspace,
 )
 from rationale.runs.folder import read_digests
+from rationale.runs.settings import ReadingSettings
 from rationale.runs.workspace import named_file, named_folder, run_name
 from tests.forked import forked, plain_page, run_forked
 
@@ -763,6 +764,7 @@ def test_a_folder_or_a_file_of_a_command_may_be_below_the_home_folder(tmp_path, 
     assert named_folder("~/runs") == tmp_path / "runs"
     assert named_file("~/model.onnx") == tmp_path / "model.onnx"
     assert named_folder("runs/~") == Path("runs/~"), "a name like any other"
+    assert ReadingSettings(runs_dir="~/runs").runs_dir == str(tmp_path / "runs")
 
 
 def test_help_names_the_exit_codes_and_examples(capsys):

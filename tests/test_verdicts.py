@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.stats
 
 from rationale.errors import BadInput
 from rationale.runs import committed, needed, verdicts
@@ -110,6 +111,22 @@ def test_one_seed_decides_only_by_its_number_of_texts():
         assert found.verdict == "open" and verdicts.NO_INTERVAL in found.evidence
 
 
+@pytest.mark.parametrize("means", [[0.1, 0.04], [0.1, 0.02, 0.05], [0.1, -0.09]])
+def test_a_claim_over_corpora_needs_more_corpora(means):
+    def decide(low, high, num):
+        return "reproduced" if low > 0 else "open"
+
+    enough = [num for num in range(len(means), 21) if np.mean(means) > half_width(np.std(means, ddof=1), num)]
+    cost = needed.cost_of_corpora(decide, means)
+    words = f"decided by {enough[0]} corpora" if enough else "too close to call: not decided by 20 corpora"
+    assert cost.words == f"{words}, if their mean and spread stay; {len(means)} are here" and cost.is_too_much
+
+
+def half_width(spread, num):
+    """Half of the width of Student's interval of a mean of `num` values with this spread."""
+    return scipy.stats.t.ppf(0.975, num - 1) * spread / num**0.5
+
+
 def test_two_accuracies_of_one_seed_have_the_texts_of_their_own_runs():
     one, other = values(scores=[0.4]), values("12_train_sst/b-seed{}", scores=[0.5], settings="num_test=20")
     for ours, theirs in ((one, other), (other, one)):
@@ -136,11 +153,11 @@ def test_pairs_of_settings_count_once_for_each_corpus_and_there_once_for_each_as
     x, y = (np.mean(leads[0]) + leads[1][0]) / 2, leads[2][0]
     low, high = mean_interval([x, y])
     found = verdicts.judge(claim("above", **joined), table)
-    assert found.verdict == "open" and low < 0, "four pairs, but two corpora"
+    assert found.verdict == "out of reach" and low < 0, "four pairs, but two corpora, and more seeds do not decide"
     assert found.evidence == (
         f"difference {(x + y) / 2:.3g} ({low:.3g} to {high:.3g}), 2 corpora; 4 of 4 pairs have this sign"
     )
-    assert found.cost == "for 3 seeds of each"
+    assert found.cost == "decided by 3 corpora, if their mean and spread stay; 2 are here"
     assert verdicts.judge(claim("within", margin=".3", **joined), table).verdict == "reproduced"
     for wrong in (joined | {"theirs": joined["ours"]}, joined | {"theirs": pairs["theirs"][0]}):
         with pytest.raises(BadInput, match="accepted are pairs that share no run"):

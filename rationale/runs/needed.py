@@ -10,7 +10,8 @@ committed run has its numbers yet, `outputs/reference/needed.csv` lists the runs
                          of a corpus in `num_texts.csv`; the time is taken to grow in proportion
 
 A claim that would cost more than `HOURS`, or more than `MOST` seeds of each model, is out of reach here. These two
-numbers are the only place where that is decided, and they are the same for all claims.
+numbers are the only place where that is decided, and they are the same for all claims. A claim that is judged over
+corpora, and that those which are here leave open, is out of reach, too: more seeds would not decide it.
 """
 
 from collections.abc import Callable, Sequence
@@ -102,6 +103,28 @@ def cost_of_seeds(
             seeds = f"{nums[0]} seeds{each}" if len(set(nums)) == 1 else f"{' and '.join(map(str, nums))} seeds"
             return _cost_of_more(f"decided by {seeds}, if means and spreads stay", groups, nums)
     return Cost(f"too close to call: not decided by {MOST} seeds{each}, if means and spreads stay", inf)
+
+
+def cost_of_corpora(decide: Callable[[float, float, int], str], means: list[float], confidence: float = 0.95) -> Cost:
+    """How many corpora would decide, if the mean and the spread of their differences stay.
+
+    More seeds on the same corpora would not decide, and nobody can train on a corpus that is not here: the minutes are
+    infinite.
+
+    Parameters
+    ----------
+    decide : callable
+        From the ends of an interval and the number of corpora to a verdict; "open" is no decision.
+    means : list of numbers
+        The mean difference of two models on each corpus.
+    confidence : float, in (0, 1)
+        Of the intervals.
+    """
+    stay = f"if their mean and spread stay; {len(means)} are here"
+    for num in range(len(means), MOST + 1):
+        if decide(*_interval([means], [num], [1], confidence), num) != "open":
+            return Cost(f"decided by {num} corpora, {stay}", inf)
+    return Cost(f"too close to call: not decided by {MOST} corpora, {stay}", inf)
 
 
 def cost_of_pairs(*groups: pd.DataFrame) -> Cost:

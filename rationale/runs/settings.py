@@ -1,7 +1,11 @@
 """The settings of notebooks that train nothing: numbers for derivations, and the saved runs that are read."""
 
+import os
 from collections.abc import Iterator
 from functools import cache
+from typing import Annotated
+
+from pydantic import AfterValidator
 
 from rationale.settings import Refusal, Settings, setting
 
@@ -21,7 +25,7 @@ class ReadingSettings(Settings):
 
     run: str = setting("default", "name of the folder of a run")
     runs: list[str] = setting([], "names of the folders of runs")
-    runs_dir: str = setting("outputs", "folder that holds the runs")
+    runs_dir: Annotated[str, AfterValidator(os.path.expanduser)] = setting("outputs", "folder that holds the runs")
 
 
 @cache

@@ -320,7 +320,8 @@ def _over_pairs(limits: Limits, of_metric: pd.DataFrame, claim: dict[str, str], 
     found = Difference(mean(means), *mean_interval(means, limits.confidence))
     alike = sum(one * found.value > 0 for aspects in apart.values() for pairs in aspects.values() for one in pairs)
     evidence = f"{_difference(found)}, {len(means)} corpora; {alike} of {len(ours)} pairs have this sign"
-    return _decided(limits, found.low, found.high, evidence, lambda: needed.cost_of_pairs(*ours, *theirs))
+    cost = functools.partial(needed.cost_of_corpora, limits.of, means, limits.confidence)
+    return _decided(limits, found.low, found.high, evidence, cost)
 
 
 def _between_pairs(limits: Limits, of_metric: pd.DataFrame, claim: dict[str, str], where: str) -> Verdict:

@@ -123,6 +123,7 @@ class Part:
         self.firsts = bytearray()  # digests of the first texts, of pairs
         self.tags, self.stand_ins, self.decoded_wrongly = Seen(), Seen(), Seen()  # texts, see `notice`
         self.skipped = array("q")  # numbers of the rows that are left out
+        self.twins = 0  # pairs whose two texts are equal
 
     def add(
         self,
@@ -139,6 +140,7 @@ class Part:
         self.digests += digest_of_text(self.seed, tokens, second)
         if second is not None:
             self.firsts += digest_of_text(self.seed, tokens, None)
+            self.twins += tokens == second
 
     def notice(self, text: str) -> None:
         """Count a text, as it stands in its file, if it holds HTML, is NaN or the like, or was decoded wrongly."""
@@ -223,7 +225,7 @@ def _read(p: Any, split: Split) -> OwnTexts:
         tables, notes = _tables(p)
         parts = [_read_table(*part, p, words, split) for part in tables]
         notes += _notes_of_skipped(parts) + _note_of_missing(parts) + _note_of_tags(parts)
-        notes += _note_of_decoding(parts) + _note_of_clauses(words)
+        notes += _note_of_decoding(parts) + _note_of_clauses(words) + _note_of_twins(parts)
     empty = next((part for part in parts if not part.cells), None)
     if empty is not None:
         if empty.skipped:
@@ -638,6 +640,15 @@ def _note_of_clauses(words: Collection[str]) -> list[str]:
         return []
     such = f"{len(long):,} of {len(of_letters):,} different words are as long as clauses, such as {cut(long[0], 20)}"
     return [f"{such}: one gate selects all of such a clause; write spaces between the words of the file first"]
+
+
+def _note_of_twins(parts: list[Part]) -> list[str]:
+    """What is said if most pairs have the same text twice, as when a column was copied into another."""
+    count, num = sum(part.twins for part in parts), sum(len(part.cells) for part in parts)
+    if 2 * count <= num:
+        return []
+    advice = "give the columns of the first and the second text by text= and second="
+    return [f"{count:,} of {counted(num, 'pair')} have the same text twice; {advice}"]
 
 
 def _note_of_contradictions(keys: Sequence[bytes], classes: Sequence[int], unit: str) -> list[str]:
