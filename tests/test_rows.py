@@ -202,6 +202,7 @@ def row_of_right(name: str, seed: int, right: str, model: str = "hardkuma", targ
         "dev": 4,
         "test": len(right),
         "tfidf_test": 0.5,
+        "seconds": 60.0,
         "test_rate": target,
     }
     return of | {"test_accuracy": scores.mean().item(), "right": by_text.write_scores("accuracy", scores[0])}
