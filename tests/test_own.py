@@ -1,6 +1,7 @@
 """Texts of one's own: every kind of file, what is told from them, and the messages for bad ones."""
 
 import ast
+import json
 import lzma
 import os
 import random
@@ -28,6 +29,7 @@ from rationale.data.own import pairs_as_written, read_own, require_texts, texts_
 from rationale.data.own import read as reader
 from rationale.data.own.eraser import is_eraser
 from rationale.data.own.labels import far_scores
+from rationale.data.own.marks import cut_word
 from rationale.data.own.settings import TextFileSettings, absolute, is_own
 from rationale.data.own.splits import SHARES, divide, strata_of
 from rationale.data.pairs import NULL
@@ -649,6 +651,19 @@ def test_words_that_were_repaired_are_found_with_the_characters_that_stood_for_t
 @pytest.mark.parametrize("text, tokeniser", [("Wait\x85 for it", "treebank"), ("Wait\x85for it", "spaces")])
 def test_words_beside_dots_that_a_tokeniser_leaves_out_are_found(text, tokeniser):
     assert [text[a:b] for a, b in token_spans(text, TOKENISERS[tokeniser](text))] == ["Wait", "for", "it"]
+
+
+@pytest.mark.parametrize(("spans", "cut"), [
+    ([[2, 6]], ""), ([[2, 5]], "good"), ([[3, 6]], "good"), ([[0, 1], [7, 10]], "film"), ([[2, 11]], ""),
+    ([[2, 12]], ""), ([{"start": 1, "end": 4}], "good"), ([], ""), ([0, 1, 0, 0], ""),
+])  # fmt: skip
+def test_a_note_says_that_a_mark_begins_or_ends_inside_a_word(tmp_path, spans, cut):
+    assert cut_word(json.dumps(spans), "A good film.", ["A", "good", "film", "."]) == cut
+    rows = [row | {"marked": ""} for row in reviews(30)]
+    rows[3] |= {"text": "A good film.", "marked": json.dumps(spans)}
+    notes = read_own(settings(write_table(tmp_path / "r.csv", rows), rationale="marked")).notes
+    said = f"1 text has a mark that begins or ends inside a word, such as {cut!r}, all of which counts as marked"
+    assert any(said in note for note in notes) == bool(cut)
 
 
 def test_a_token_of_another_text_has_an_empty_span():

@@ -80,6 +80,24 @@ def read_marks(cell: Any, text: Any, tokens: Sequence[str]) -> tuple[bool, ...] 
     return _spanned([_span(value, cell) for value in values], text, tokens)
 
 
+def cut_word(cell: Any, text: Any, tokens: Sequence[str]) -> str:
+    """The first word of a text in which a span of its rationale begins or ends, or "" if there is none.
+
+    Such spans often count something else than the characters of this text: words, bytes, or characters from 1.
+
+    Parameters
+    ----------
+    cell, text, tokens
+        As for `read_marks`, which accepts them.
+    """
+    values = _parsed(cell) if isinstance(cell, str) else cell
+    if not isinstance(text, str) or not values or not isinstance(values[0], list | tuple | dict):
+        return ""
+    ends = {end for value in values for end in _span(value, cell) if text[max(end - 1, 0) : end + 1].isalnum()}
+    inside = (text[a:b] for a, b in token_spans(text, tokens) if any(a < end < b for end in ends))
+    return next(inside, "")
+
+
 def _parsed(cell: str) -> Any:
     if re.fullmatch(r"\s*[01]([\s,;]+[01])*\s*", cell):
         return [int(sign) for sign in re.findall("[01]", cell)]

@@ -18,7 +18,7 @@ from rationale.data.corpus import SPLITS, in_turn
 from rationale.data.example import Example, filled
 from rationale.data.own.eraser import Annotation, Documents, is_eraser, read_annotations, require_documents
 from rationale.data.own.labels import STAND_IN, Labels, read_labels, spelled
-from rationale.data.own.marks import REMOVE, is_missing, read_marks, read_tokens, require_whole
+from rationale.data.own.marks import REMOVE, cut_word, is_missing, read_marks, read_tokens, require_whole
 from rationale.data.own.settings import SUFFIXES, is_on_hub, kind_of
 from rationale.data.own.splits import DIGEST, SHARES, digest_of_text, divide, require_classes, shared_texts, strata_of
 from rationale.data.own.tables import UNKNOWN, Table, hub_tables, is_saved, open_table, saved_tables
@@ -122,6 +122,7 @@ class Part:
         self.numbers, self.texts, self.cells, self.digests = array("q"), Texts(words), list[str](), bytearray()
         self.firsts = bytearray()  # digests of the first texts, of pairs
         self.tags, self.stand_ins, self.decoded_wrongly = Seen(), Seen(), Seen()  # texts, see `notice`
+        self.cut_words = Seen()  # texts with a mark that begins or ends inside a word
         self.skipped = array("q")  # numbers of the rows that are left out
         self.twins = 0  # pairs whose two texts are equal
 
@@ -226,6 +227,7 @@ def _read(p: Any, split: Split) -> OwnTexts:
         parts = [_read_table(*part, p, words, split) for part in tables]
         notes += _notes_of_skipped(parts) + _note_of_missing(parts) + _note_of_tags(parts)
         notes += _note_of_decoding(parts) + _note_of_clauses(words) + _note_of_twins(parts)
+        notes += _note_of_cut_words(parts)
     empty = next((part for part in parts if not part.cells), None)
     if empty is not None:
         if empty.skipped:
@@ -416,6 +418,8 @@ def _read_table(name: str, table: Table, p: Any, words: dict[str, int], split: S
         for text in (row["text"], row.get("second")):
             if isinstance(text, str):
                 part.notice(text)
+        if marks is not None and (cut := cut_word(row["rationale"], row["text"], tokens)):
+            part.cut_words.add(cut)
         if second is not None:
             tokens, second = (NULL, *tokens), (NULL, *second)
         part.add(number, tokens, label, marks, second)
@@ -640,6 +644,15 @@ def _note_of_clauses(words: Collection[str]) -> list[str]:
         return []
     such = f"{len(long):,} of {len(of_letters):,} different words are as long as clauses, such as {cut(long[0], 20)}"
     return [f"{such}: one gate selects all of such a clause; write spaces between the words of the file first"]
+
+
+def _note_of_cut_words(parts: list[Part]) -> list[str]:
+    """What is said of marks that begin or end inside a word, as if they counted something else than characters."""
+    count, word = _seen(part.cut_words for part in parts)
+    if not count:
+        return []
+    has = f"{counted(count, 'text')} {'have' if count > 1 else 'has'} a mark that begins or ends inside a word, such as"
+    return [f"{has} {excerpt(word)}, all of which counts as marked; check that spans count characters, from 0"]
 
 
 def _note_of_twins(parts: list[Part]) -> list[str]:
