@@ -63,9 +63,10 @@ heads = words | {f"{name}_{split}": f"{said}, {split}" for name, said in words.i
 # deviation of the sample.
 #
 # You will meet two rates. *Expected* is the mean over sentences of the expected share of words with $z \ne 0$.
-# *Selected* is the share of words with $z \ne 0$ by the test-time rule. Every table and figure of this notebook is also
-# saved for a paper. The table below is of the test split, and the saved one has the dev split as well. You find CSV and
-# LaTeX in `tables/`, and SVG, PDF and PNG in `figures/`.
+# *Selected* is the share of words with $z \ne 0$ by the test-time rule. (In training, attention gives every word a
+# weight above 0, so its expected share is 1. It selects the words with the largest weights.) Every table and figure of
+# this notebook is also saved for a paper. The table below is of the test split, and the saved one has the dev split as
+# well. You find CSV and LaTeX in `tables/`, and SVG, PDF and PNG in `figures/`.
 
 # %%
 metrics_shown = ["accuracy", "rate_expected", "rate_selected"]
@@ -381,7 +382,7 @@ if is_ours:
     assert gates["word_precision"].iloc[1:].is_monotonic_decreasing, "from a tenth of the words on"
     agreed = gates["agreement"].dropna()
     assert priced["agreement"].min() > 0.7 and agreed[agreed.index > 0.2].min() > 0.8, "most words"
-    assert agreed[agreed.index < 0.1].max() < 0.3, "far fewer"
+    assert agreed[agreed.index < 0.1].max() < 0.4, "far fewer"
     assert priced["comprehensiveness_aopc"].min() > gates["comprehensiveness_aopc"].max(), "higher at every rate"
     at_equal = gates.loc[priced.index.min() :, "sufficiency_aopc"]
     assert (at_equal > np.interp(at_equal.index, priced.index, priced["sufficiency_aopc"])).all(), "a lower sufficiency"
@@ -805,13 +806,14 @@ if is_ours:
     assert round(strict["rate_selected"].mean(), 2) == 0.04, "4 % on test"
     assert strict["count_tells"].min() > 0.8 > 0.7 > priced["count_tells"].max(), "each seed at 5 % is a code"
     assert strict["first_words"].max() > 0.8 and strict["first_words"].gt(0.5).sum() == 1, "one seed: the first two"
-    assert strict["agreement"].max() < 0.1 < 0.7 < priced["agreement"].min(), "hardly a word in common"
+    assert strict["agreement"].max() < 0.1 < 0.69 < priced["agreement"].min(), "hardly a word in common"
     assert strict["word_precision"].gt(0.5).tolist().count(True) == 2 and priced["word_precision"].min() > 0.5, "in two"
     tenth = told[(told["model"] == "hardkuma") & (told["target"] == 0.1) & (told["network"] == "")]
-    assert len(tenth) == 3 and (tenth["count_tells"] > 0.75).sum() == 2, "at 10 %, two of three seeds"
+    assert len(tenth) == 10 and (tenth["count_tells"] > 0.75).sum() == 7, "at 10 %, seven of ten seeds"
     beyond, beyond_priced = (rows["count_tells"] - rows["answer_share"] for rows in (tenth, priced))
     assert abs(tenth["rate_selected"].mean() - priced["rate_selected"].mean()) < 0.015, "at nearly the same rate"
-    assert beyond_priced.max() < 0.1 < beyond.min() < 0.115 and (beyond > 0.25).sum() == 2, "one seed hardly more"
+    assert len(priced) == 10 and beyond_priced.max() < 0.125, "at most twelve points with each seed"
+    assert (beyond > 0.25).sum() == 7 and beyond[beyond < 0.25].between(0.025, 0.15).all(), "three to fifteen else"
     for name, rows in (("HardKuma", strict), ("Bernoulli", priced)):
         mean = rows[code].mean()
         print(f"With {name} at {mean['rate_selected']:.0%} of the words, the number tells {mean['count_tells']:.0%} of "
@@ -836,16 +838,16 @@ if len(told):
 # one class and selecting nothing in the others. You see in the table how far this goes at 5 %. In each seed the number
 # of selected words alone determines most of the predictions (*told by the number*), and in one seed most of the
 # selected words are among the first two of their sentence (*first words*). The selector of such a model is itself a
-# classifier, and it passes its answer on to the predictor as one symbol. At 10 % you see the same in two of three
+# classifier, and it passes its answer on to the predictor as one symbol. At 10 % you see the same in seven of ten
 # seeds, to a lesser degree. Jacovi and Goldberg (2021) call such rationales Trojan. Two measures reveal them whichever
 # seed we look at. One is (R16), and the other is the agreement of a seed's words with those of the other seeds. The
 # precision, which is the share of the selected words that carry sentiment, reveals them in one seed only. In the other
 # two, most of the selected words carry sentiment, as they do with Bernoulli gates at about a tenth of the words. With a
 # price per word, in contrast, each selected word adds to the loss of its own sentence, the seeds agree on most of their
 # words, and the number of words tells far fewer answers. These Bernoulli gates select 9 % of the words. So compare them
-# with HardKuma at a target of 10 %, which selects 8 %. There the number tells more than the floor by at most ten points
-# with each seed of the Bernoulli gates. With HardKuma it does so by eleven points with one seed, and by more than
-# twenty-five with the two others.
+# with HardKuma at a target of 10 %, which selects 8 %. There the number tells more than the floor by at most twelve
+# points with each of ten seeds of the Bernoulli gates. With HardKuma it does so by more than twenty-five points with
+# seven of ten seeds, and by three to fifteen points with the other three.
 
 # %% [markdown]
 # ### What if each sentence is held?
@@ -882,7 +884,8 @@ if len(by_held) == len(kinds):
     of_mean, of_each, of_more = by_held.values()
     beyond, beyond_each, beyond_more = (cell["count_tells"] - cell["answer_share"] for cell in by_held.values())
     assert beyond_each.max() < 0.06 < 0.2 < beyond.min(), "the number tells little more than the floor"
-    assert of_more["rate_selected"].min() > of_each["rate_selected"].max() and beyond_more.min() > 0.1, "not the rate"
+    assert of_more["rate_selected"].min() > of_each["rate_selected"].max(), "a higher rate"
+    assert (beyond_more > 0.1).sum() == len(beyond_more) - 1 == 9, "not the rate, with nine of ten seeds"
     assert of_each["agreement"].min() > 0.7 > 0.1 > of_mean["agreement"].max(), "the seeds agree on most words"
     assert of_each["word_precision"].min() > 0.7 > of_mean["word_precision"].max(), "most words carry sentiment"
     lost = statistics.welch_test(of_each["accuracy"].tolist(), of_mean["accuracy"].tolist())
@@ -894,10 +897,10 @@ if len(by_held) == len(kinds):
 # *Reading*. On SST, the average is the cause. If each sentence is held, the number of words tells hardly more answers
 # than the floor. The seeds now agree on about three quarters of their words, and most of the selected words carry
 # sentiment in each seed. That slightly more words are selected is not the reason. If we hold the mean at 10 %, still
-# more words are selected, and with each seed the number tells more than the floor by over ten points. So a low rate
-# does not by itself make a rationale a code. Does it cost accuracy to hold each sentence? Three seeds cannot tell us,
-# because the interval of the difference is several points wide and contains 0. On other texts it need not help: with
-# MiniLM on reviews of hotels, we found a run with each text held no better than one with the mean held (see
+# more words are selected, and with nine of ten seeds the number tells more than the floor by over ten points. So a low
+# rate does not by itself make a rationale a code. Does it cost accuracy to hold each sentence? Three seeds cannot tell
+# us, because the interval of the difference is several points wide and contains 0. On other texts it need not help:
+# with MiniLM on reviews of hotels, we found a run with each text held no better than one with the mean held (see
 # RESULTS.md).
 
 # %% [markdown]
@@ -1200,30 +1203,35 @@ if len(apart):
 # %% [markdown]
 # ### The same question at 8 % of the words
 #
-# We return to the models of section 2. At a target of 10 %, HardKuma selects about 8 % of the words, and so do the
-# Bernoulli gates at a price of 0.05 per word. In the paper, HardKuma is ahead there. Ours is behind. Is it the gate? In
-# section 2, the two differ in the gate, in its estimator, in the control, in the number of draws and in the reward for
-# entropy. So we trained each gate with the settings of the other one as well: HardKuma with the price, the draws and
-# the reward of the Bernoulli gates, and Bernoulli gates with HardKuma's constraint. (These keep their two draws and
-# their reward, because without a second draw they would have no baseline.)
+# We return to the models of section 2. At a target of 10 %, HardKuma selects about 8 % of the words, and the Bernoulli
+# gates with a price of 0.05 per word select about 9 %. In the paper, HardKuma is ahead there, and ours is behind. Is it
+# the gate? The two differ in the gate with its estimator, in the control, in the number of draws, and in the reward for
+# entropy. So we trained three more kinds of models, and you can follow the changes one by one in the table. The second
+# row is HardKuma with the draws and the reward of the Bernoulli gates. In the third row, it has their price as well, so
+# that only the gate and its estimator differ from the last row. The fourth row is Bernoulli gates under the constraint.
 
 # %%
-common = {"vectors": "imdb.w2v.300d"}
-with_price = committed.parameters_of("sst/bernoulli.yaml") | {"sparsity": 0.05} | common
-with_target = committed.parameters_of("sst/bernoulli_constrained.yaml") | {"sparsity": 0.0, "selection": 0.1} | common
-at_8 = {"HardKuma, constraint": {"model": "hardkuma", "selection": 0.1, "sparsity": 0.0} | common,
-        "HardKuma, price": with_price | {"model": "hardkuma", "baseline": "none"},
-        "Bernoulli, constraint": with_target, "Bernoulli, price": with_price}  # fmt: skip
-by_gate = {name: committed_runs(name, **settings).query("split == 'test'") for name, settings in at_8.items()}
-by_gate = {name: part.pivot_table(index="seed", columns="metric", values="value") for name, part in by_gate.items()}
-measures = {"rate_selected": "selected", "accuracy": "accuracy", "count_tells": "told by the number",
-            "answer_share": "floor", "word_precision": "precision", "agreement": "agreement"}  # fmt: skip
-rows = {name: cell[list(measures)].mean() for name, cell in by_gate.items() if len(cell)}
-shown = pd.DataFrame(rows).T.rename(columns=measures)
-if len(shown):
-    shown["standard deviation"] = {name: by_gate[name]["accuracy"].std() for name in rows}
-    shown["seeds"] = {name: len(by_gate[name]) for name in rows}
-    display(figures.show_table(shown.rename_axis("gate and control").reset_index()))
+at_tenth = {"selection": 0.1, "sparsity": 0.0}
+like_price = committed.parameters_of("sst/bernoulli.yaml") | {"sparsity": 0.05}
+two_draws = {"samples": 2, "entropy": 0.02}
+at_8 = {("HardKuma", "constraint", 1, 0.0): {"model": "hardkuma"} | at_tenth,
+        ("HardKuma", "constraint", 2, 0.02): {"model": "hardkuma"} | two_draws | at_tenth,
+        ("HardKuma", "price", 2, 0.02): like_price | {"model": "hardkuma", "baseline": "none"},
+        ("Bernoulli", "constraint", 2, 0.02): committed.parameters_of("sst/bernoulli_constrained.yaml") | at_tenth,
+        ("Bernoulli", "price", 2, 0.02): like_price}  # fmt: skip
+measures = {"rate_selected": "selected", "accuracy": "accuracy", "word_precision": "precision",
+            "agreement": "agreement", "count_tells": "told by the number", "answer_share": "floor"}  # fmt: skip
+by_kind = {}
+for kind, settings in at_8.items():
+    part = committed_runs(", ".join(map(str, kind)), vectors="imdb.w2v.300d", **settings).query("split == 'test'")
+    if len(part):
+        by_kind[kind] = part.pivot_table(index="seed", columns="metric", values="value").reindex(columns=list(measures))
+if by_kind:
+    shown = pd.DataFrame({kind: cell.mean() for kind, cell in by_kind.items()}).T
+    shown.insert(2, "standard deviation", [cell["accuracy"].std() for cell in by_kind.values()])
+    shown = shown.assign(seeds=[len(cell) for cell in by_kind.values()])
+    shown = shown.rename_axis(["gate", "control", "draws", "reward"]).reset_index()
+    display(export_committed.table(shown.rename(columns=measures), "gate_and_control_at_8"))
 
 # %% [markdown]
 # **Exercise 1** (predict, change, explain; 8 minutes). *Predict* which of HardKuma's two rates is larger at a target
