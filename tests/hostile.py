@@ -223,6 +223,7 @@ COMMANDS: dict[str, list[list[str]]] = {
     "tools.fixed_words": [["--nonsense"], ["x"], ["people", "x"], ["--seed", "x"]],
     "tools.attention_rows": [["--nonsense"], ["x"], ["--seed", "x"], ["sparsemax", ""]],
     "tools.spare_words": [[], ["--nonsense"], ["nowhere"], ["{run}"]],
+    "tools.empty_texts": [[], ["--nonsense"], ["nowhere"], ["{run}"]],
     "tools.twins": [["--nonsense"], ["nowhere"]],
     "tools.book": [["--nonsense"], ["x", "y"]],
 }  # fmt: skip
