@@ -1309,10 +1309,11 @@ assert 0.01 < on_dev < 0.05 and on_test < -0.03, "the opposite on test"
 # Bernoulli gates are level on dev, to within a point. On test, the interval contains 0 as well, and it is wider. So it
 # is not the gate that puts HardKuma behind in section 2. We have to look at the rest: the constraint, the single draw,
 # or the missing reward. With the draws and the reward (the second row), HardKuma under the constraint gains two points
-# on test, although it selects fewer words. On dev, the interval just contains 0. Its seeds then agree on more than two
-# thirds of their words, and without them on about a third. We changed the draws and the reward together, so we cannot
-# tell which of them it is. From the constraint to the price, HardKuma gains nothing that we can tell from chance.
-# Bernoulli gates do gain about a point, but they also select more words with the price, and this alone may explain it.
+# on test, although it selects fewer words. (This interval is one of ten, and it excludes 0 by little, so do not rely on
+# it alone.) On dev, the interval just contains 0. Its seeds then agree on more than two thirds of their words, and
+# without them on about a third. We changed the draws and the reward together, so we cannot tell which of them it is.
+# From the constraint to the price, HardKuma gains nothing that we can tell from chance. Bernoulli gates do gain about a
+# point, but they also select more words with the price, and this alone may explain it.
 #
 # The draws and the reward do not end the code. With HardKuma, you can tell more answers by the number of words, beyond
 # the floor, than with Bernoulli gates, in each of its rows.
