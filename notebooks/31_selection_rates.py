@@ -1262,16 +1262,16 @@ if len(by_kind) == len(at_8):
     kinds = dict(zip(["start", "draws", "price", "held", "theirs"], by_kind.values(), strict=True))
     pairs = {"HardKuma as in section 2 minus Bernoulli gates as there": ("start", "theirs"),
              "HardKuma with the same price minus Bernoulli gates": ("price", "theirs"),
-             "HardKuma, price minus constraint": ("price", "draws"),
-             "HardKuma, with minus without draws and reward": ("draws", "start"),
-             "Bernoulli gates, price minus constraint": ("theirs", "held")}  # fmt: skip
+             "HardKuma with the price minus HardKuma under the constraint, both with two draws": ("price", "draws"),
+             "HardKuma with the draws and the reward minus HardKuma without, under the constraint": ("draws", "start"),
+             "Bernoulli with the price minus Bernoulli under the constraint": ("theirs", "held")}  # fmt: skip
     found = {}
     for name, (one, other) in pairs.items():
         for split, column in (("dev", "dev"), ("test", "accuracy")):
             told_apart = statistics.welch_test(*(kinds[kind][column].tolist() for kind in (one, other)))
             found[one, other, split] = told_apart
-            print(f"{name}, on {split}: {100 * told_apart.value:.1f} points ({100 * told_apart.low:.1f} to "
-                  f"{100 * told_apart.high:.1f})")  # fmt: skip
+            print(f"On {split}, {name} is {100 * told_apart.value:.1f} points ({100 * told_apart.low:.1f} to "
+                  f"{100 * told_apart.high:.1f}).")  # fmt: skip
     alone, as_there = (found[pair] for pair in (("price", "theirs", "dev"), ("start", "theirs", "dev")))
     assert -0.011 < alone.low < 0 < alone.high < 0.011, "the gate alone: level, to a point"
     assert as_there.high < 0 and found["start", "theirs", "test"].high < 0, "HardKuma of section 2 is behind"
