@@ -1214,7 +1214,7 @@ if len(apart):
 # %%
 at_tenth = {"selection": 0.1, "sparsity": 0.0}
 like_price = committed.parameters_of("sst/bernoulli.yaml") | {"sparsity": 0.05}
-two_draws = {"samples": 2, "entropy": 0.02}
+two_draws = {name: like_price[name] for name in ("samples", "entropy")}
 at_8 = {("HardKuma", "constraint", 1, 0.0): {"model": "hardkuma"} | at_tenth,
         ("HardKuma", "constraint", 2, 0.02): {"model": "hardkuma"} | two_draws | at_tenth,
         ("HardKuma", "price", 2, 0.02): like_price | {"model": "hardkuma", "baseline": "none"},

@@ -30,10 +30,8 @@ def count_empty(rows: pd.DataFrame) -> dict[str, int]:
     """The counts of one split, from `saved.read_rationales`; if something is always selected, `answer` is -1."""
     right, empty = rows["prediction"] == rows["label"], ~rows["z"].map(any)
     answers = rows.loc[empty, "prediction"].value_counts()
-    common = (
-        {"answer": int(answers.index[0]), "alike": int(answers.iloc[0])} if len(answers) else {"answer": -1, "alike": 0}
-    )
-    counts = {"texts": len(rows), "empty": int(empty.sum())} | common
+    answer, alike = (answers.index[0], answers.iloc[0]) if len(answers) else (-1, 0)
+    counts = {"texts": len(rows), "empty": int(empty.sum()), "answer": int(answer), "alike": int(alike)}
     return counts | {"right_empty": int(right[empty].sum()), "right_others": int(right[~empty].sum())}
 
 

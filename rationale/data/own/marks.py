@@ -81,7 +81,7 @@ def read_marks(cell: Any, text: Any, tokens: Sequence[str]) -> tuple[bool, ...] 
 
 
 def cut_word(cell: Any, text: Any, tokens: Sequence[str]) -> str:
-    """The first word of a text in which a span of its rationale begins or ends, or "" if there is none.
+    """The first word of a text that a span of its rationale cuts in two, or "" if there is none.
 
     Such spans often count something else than the characters of this text: words, bytes, or characters from 1.
 
