@@ -224,6 +224,7 @@ COMMANDS: dict[str, list[list[str]]] = {
     "tools.attention_rows": [["--nonsense"], ["x"], ["--seed", "x"], ["sparsemax", ""]],
     "tools.spare_words": [[], ["--nonsense"], ["nowhere"], ["{run}"]],
     "tools.empty_texts": [[], ["--nonsense"], ["nowhere"], ["{run}"]],
+    "tools.larger_penalties": [[], ["--nonsense"], ["nowhere"], ["{run}"]],
     "tools.twins": [["--nonsense"], ["nowhere"]],
     "tools.book": [["--nonsense"], ["x", "y"]],
 }  # fmt: skip

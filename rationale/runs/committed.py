@@ -102,6 +102,7 @@ OWN_GPU = "own_gpu.csv"  # runs of MiniLM on a GPU; no scores of single texts: t
 LONG_TEXTS = "long_texts.csv"  # the loss in training of what was tried on movie reviews, with one text per step
 SPARE_WORDS = "spare_words.csv"  # whether draws need the words that a fitted mask can spare
 EMPTY_TEXTS = "empty_texts.csv"  # how models answer texts of which they select nothing
+LARGER_PENALTIES = "larger_penalties.csv"  # attention of trained models, read with other penalties
 FIXED_WORDS = "fixed_words.csv"  # MiniLM on words of SST that a rule has selected
 ATTENTION_ROWS = "attention_rows.csv"  # rows of attention that get no gradient, early in training
 TRANSFORMER_START = "transformer_start.csv"  # gates of a small transformer without pretraining, by epoch
