@@ -721,6 +721,20 @@ def test_texts_stand_side_by_side_as_points_that_no_line_joins_and_no_error_bars
     assert [text.get_text() for text in ax.get_xticklabels()] == ["lstm", "rcnn"]
 
 
+def test_a_level_has_the_same_colour_beside_any_number_of_lines():
+    looks = []
+    for count in (1, 3):
+        _, ax = figures.new_figure()
+        lines = {f"way {i}": [("a", 0.1 * i, 0.0), ("b", 0.2, 0.0)] for i in range(count)}
+        figures.draw_score_by_setting(lines, ax, {"softmax": (0.4, 0.1)})
+        (level,) = (line for line in ax.lines if line.get_label() == "softmax")
+        looks.append((level.get_color(), [container[0].get_color() for container in ax.containers]))
+        places = [container[0].get_xdata()[0] for container in ax.containers]
+        assert abs(sum(places)) < 1e-9, "the points of a value stand around it"
+    (one, of_one), (three, of_three) = looks
+    assert one == three and of_one == of_three[:1] and len({three, *of_three}) == 4
+
+
 def test_an_error_bar_may_reach_further_below_its_point_than_above():
     _, ax = figures.new_figure()
     figures.draw_score_by_setting({"": [("a", 0.5, 0.1, 0.3), ("b", 1.0, 0.4, 0.0)], "none": []}, ax)

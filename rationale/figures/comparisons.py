@@ -95,7 +95,7 @@ def draw_score_by_setting(
 
     Numbers stand on a number line, which is logarithmic if they are positive and span a factor of 50. Texts, true and
     false stand side by side as points that no line joins; the points of several kinds of run stand next to each other.
-    Every kind has a colour of its own.
+    Every kind has a colour of its own. Those of `levels` come first, so that they do not depend on the number of lines.
 
     Parameters
     ----------
@@ -109,9 +109,10 @@ def draw_score_by_setting(
     values = list(dict.fromkeys(row[0] for line in rows.values() for row in line))
     are_numbers = all(isinstance(value, Real) and not isinstance(value, bool) for value in values)
     places = {value: value if are_numbers else place for place, value in enumerate(values)}
-    names = [*rows, *(levels or {})]
+    levels = levels or {}
+    names = [*levels, *rows]
     beside = 0.0 if are_numbers else min(0.12, 0.6 / max(len(rows), 1))
-    for i, (name, line_style) in enumerate(zip(names, _line_styles(names, own_colours=True), strict=True)):
+    for i, (name, line_style) in enumerate(zip(names, _line_styles(names, own_colours=True), strict=True), -len(levels)):
         if name in rows:
             columns = len(rows[name][0]) if rows[name] else 3
             table = check_numbers(sorted((places[x], *score) for x, *score in rows[name]), name).reshape(-1, columns)
