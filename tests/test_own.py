@@ -574,6 +574,18 @@ def test_the_first_texts_of_a_split_cover_all_classes(tmp_path):
     assert [read.labels[e.label] for e in read.splits["train"]] == ["neg", "pos", "neg", "pos"]
 
 
+def test_a_note_tells_if_more_texts_are_asked_for_than_there_are(tmp_path, capsys):
+    path = write_table(tmp_path / "r.csv", reviews(100))
+    sizes = {name: len(part) for name, part in read_extraction(settings(path)).splits.items()}
+    assert "num_" not in capsys.readouterr().out, "with all texts"
+    read_extraction(settings(path, **{f"num_{name}": size for name, size in sizes.items()}))
+    assert "num_" not in capsys.readouterr().out, "with exactly as many as there are"
+    read_extraction(settings(path, num_train=1_500, num_dev=sizes["dev"] - 1))
+    (told,) = (line for line in capsys.readouterr().out.splitlines() if "num_" in line)
+    there = f"note: num_train: 1,500, but train has {sizes['train']} texts; all of them are used"
+    assert told == there
+
+
 # --- rationales
 
 

@@ -3,7 +3,7 @@
 import csv
 import io
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -163,13 +163,20 @@ def _names_own(p: ReadSettings) -> bool:
 def _own(p: ReadSettings) -> Labelled:
     """Texts of one's own, after the notes about them have been printed."""
     texts = read_own(p)
-    for note in texts.notes:
+    for note in (*texts.notes, *_more_than_there_are(texts.splits, p)):
         print(f"note: {note}", flush=True)
     splits = _first(texts.splits, p)
     for name, part in splits.items():
         if len(part) < texts.num_outputs:  # the first texts of a split cover all classes, if there are enough
             raise BadInput(f"num_{name}: {len(part)}; accepted: at least {texts.num_outputs}, the number of classes")
     return Labelled(splits, texts.head, texts.num_outputs, texts.labels, texts)
+
+
+def _more_than_there_are(splits: dict[str, Any], p: ReadSettings) -> Iterator[str]:
+    """One note for each split of which more texts are asked for than there are."""
+    for name, wanted in limits(p).items():
+        if wanted > len(splits[name]):
+            yield f"num_{name}: {wanted:,}, but {name} has {len(splits[name]):,} texts; all of them are used"
 
 
 def _corpus_for(task: str, p: ReadSettings) -> Corpus:
