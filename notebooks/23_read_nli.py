@@ -143,9 +143,10 @@ if len(table):
 #
 # You cannot see from two of these means that some seeds are unlike the others.
 #
-# - *Fusedmax, seed 1*, opens nearly three quarters of the cells, and the other eleven seeds open a tenth to a half. It
-#   is one of the two least accurate, as you can see in section 2. Over all of them, fusedmax is behind softmax by more
-#   than chance (the table for sentence pairs in RESULTS.md has the intervals).
+# - *Fusedmax, seeds 1, 14, 16 and 17*, open three fifths to four fifths of the cells, and the other thirteen seeds open
+#   a tenth to a half. Seed 1 is one of the two least accurate seeds, but seed 17 is one of the two most accurate ones,
+#   as you can see in section 2. Over all of them, fusedmax is behind softmax by more than chance (the table for
+#   sentence pairs in RESULTS.md has the intervals).
 # - *Sparsemax, seed 5*, learned more slowly. On dev it is the last of all seeds from the third epoch on, and in the end
 #   it is more than eight points behind softmax. Seed 7 is three points behind, and seed 12 is two. The others are less
 #   than a point behind on average. Over all twelve seeds, sparsemax is behind by more than chance, too.
@@ -153,7 +154,7 @@ if len(table):
 # Why are these seeds different? We have a possible explanation. Many of their rows may have passed no gradient. You
 # know two kinds of such rows from `40_sparse_attention`. If the scores of a row satisfy (A9), fusedmax gives the same
 # weight to all words. If a row is one-hot, all of its weight is on one word. In both cases the Jacobian is 0 (A10). In
-# a row of the first kind all cells are open, and the unusual seed of fusedmax opens the most cells. In a row of the
+# a row of the first kind all cells are open, and four seeds of fusedmax open most of their cells. In a row of the
 # second kind one cell is open. If this explains the slow seeds of sparsemax, then seeds that open fewer cells should be
 # less accurate. They are: over the twelve seeds of sparsemax, the two numbers have a rank correlation of more than 0.6.
 # With runs of your own, you can count the rows without a gradient in section 3 (column *settled*).
@@ -198,7 +199,7 @@ if is_ours:
     in_training = table["network"].eq("measure=training")
     flat = table["network"].str.contains("gamma=4")
     single = in_training | table["model"].eq("recurrent") | table["network"].eq("lam=0.03") | flat
-    on_gpu, more = {"softmax", "sparsemax"}, {"softmax": 6, "sparsemax": 12, "fusedmax": 12, "oscarmax": 5}
+    on_gpu, more = {"softmax", "sparsemax"}, {"softmax": 6, "sparsemax": 12, "fusedmax": 17, "oscarmax": 5}
     seeds = table["model"].map(more).where(table["network"].eq("")).fillna(3).mask(single, 1)
     seeds = seeds.mask(table["network"].str.contains("warm_start=8"), 6)
     seeds = seeds.mask(flat & table["network"].str.contains("lam=0.0025"), 2)
@@ -215,9 +216,12 @@ if is_ours:
     assert ahead.between(0, 0.01).all() and set(ahead.index) == {"sparsemax", "fusedmax", "oscarmax"}, "up to one point"
     fused = results.query("model == 'fusedmax' and split == 'test' and network == ''")
     fused = fused.pivot(index="seed", columns="metric", values="value").sort_values("rate_selected")
-    assert fused["rate_selected"].iloc[:-1].between(0.1, 0.5).all(), "a tenth to a half in eleven seeds"
-    assert 0.7 < fused["rate_selected"].iloc[-1] < 0.75 and fused.index[-1] == 1, "nearly three quarters in seed 1"
-    assert 1 in fused["accuracy"].nsmallest(2).index and len(fused) == 12, "seed 1 is one of the two least accurate"
+    opened = fused["rate_selected"]
+    assert len(fused) == 17 and opened.iloc[:-4].between(0.1, 0.5).all(), "a tenth to a half in thirteen seeds"
+    assert opened.iloc[-4:].between(0.59, 0.8).all(), "three fifths to four fifths"
+    assert sorted(fused.index[-4:]) == [1, 14, 16, 17], "in these four seeds"
+    assert 1 in fused["accuracy"].nsmallest(2).index, "seed 1 is one of the two least accurate"
+    assert 17 in fused["accuracy"].nlargest(2).index, "seed 17 is one of the two most accurate"
     plain = results.query("model == 'softmax' and split == 'test' and metric == 'accuracy'")["value"].tolist()
     assert statistics.welch_test(fused["accuracy"].tolist(), plain).high < 0, "behind by more than chance"
     sparse = results.query("model == 'sparsemax' and split == 'test'")
@@ -386,28 +390,68 @@ show_groups(of_fusedmax, "fusedmax")
 # %% tags=["check"]
 if is_ours:
     usual_penalty, larger = (of_fusedmax.loc[penalty] for penalty in ("0.1", "0.2"))
-    assert len(usual_penalty) == 12 and sorted(larger.index) == [1, 2, 3], "twelve seeds, and three of them"
+    shares = usual_penalty["share grouped"]
+    assert len(shares) == 17 and sorted(larger.index) == [1, 2, 3], "seventeen seeds, and three of them"
     assert usual_penalty.corr("spearman").loc["share grouped", "open cells"] > 0.95, "more cells, more groups"
-    low, high = statistics.mean_interval(usual_penalty["share grouped"].tolist())
-    assert 0.2 < usual_penalty["share grouped"].mean() < 0.25 and high < 0.5, "less than half on average"
-    times = larger["share grouped"] / usual_penalty["share grouped"].reindex(larger.index)
+    high = statistics.mean_interval(shares.tolist())[1]
+    assert 0.3 < shares.mean() < 1 / 3 and high < 0.5, "less than half on average"
+    assert sorted(shares.index[shares > 0.5]) == [1, 8, 14, 16, 17], "most words with five seeds"
+    times = larger["share grouped"] / shares.reindex(larger.index)
     assert times.loc[[2, 3]].min() > 2 and larger["share grouped"].loc[[2, 3]].gt(0.5).tolist() == [False, True]
     assert larger.loc[1].tolist()[:2] == [0, 1], "in each row, all words have the same weight"
     assert of_softmax - larger.loc[1, "accuracy"] > 0.07, "more than seven points behind"
     both = [part["share grouped"].tolist() for part in (larger, usual_penalty)]
     apart = statistics.welch_test(*both)
     assert apart.low < 0 < apart.high, "three seeds cannot tell"
-    assert max(both[0]) < statistics.run_interval(both[1])[1] < 0.8, "one more seed with the paper's penalty may, too"
 
 # %% [markdown]
-# With the paper's penalty, the twelve seeds differ very much. The more cells a seed opens, the more of its words are
-# grouped (the rank correlation is above 0.95). On average it is less than a quarter of the words, and the interval of
-# this mean ends below one half. With twice the penalty, seeds 2 and 3 group more than twice as many words as before,
-# and one of them groups most of its words. With seed 1 it is too much. In each row, all words have the same weight, so
-# no row counts as grouped, and the model is more than seven points behind softmax. So the penalty may be a reason here
-# as well why few words are grouped, but three seeds cannot tell. If you train one more seed with the paper's penalty,
-# it may group as many words as any of these three. The interval of the difference of the two means contains 0. Nor can
-# we tell you a penalty that is right for every seed.
+# With the paper's penalty, the seventeen seeds differ very much. The more cells a seed opens, the more of its words are
+# grouped (the rank correlation is above 0.95). Five seeds group most of their words. But on average it is less than a
+# third of the words, and the interval of this mean ends below one half. With twice the penalty, seeds 2 and 3 group
+# more than twice as many words as before, and one of them groups most of its words. With seed 1 it is too much. In each
+# row, all words have the same weight, so no row counts as grouped, and the model is more than seven points behind
+# softmax. So three seeds with this penalty cannot tell whether the penalty is a reason why so few words are grouped.
+# (The interval of the difference of the two means contains 0.)
+#
+# There is a better experiment. A model that is trained with another penalty has other scores, too. But we can take a
+# trained model, leave its scores as they are, and change only the penalty of its map. Then nothing else can be the
+# reason for a difference. We did so with seeds 13 to 17, which were trained with the paper's penalty. (We had fixed
+# these seeds and the penalties before we trained them.) The table has the means of the five models on the test pairs.
+# *Even rows* is the share of rows in which all words have the same weight. *Predict*: how does the accuracy change with
+# twice the penalty, with which no model was trained?
+
+# %%
+read_again = pd.read_csv(committed.reference_folder() / committed.LARGER_PENALTIES)
+by_penalty = read_again.groupby("penalty")[["grouped", "open", "even", "accuracy"]].mean()
+by_penalty = by_penalty.set_axis(["share grouped", "open cells", "even rows", "accuracy"], axis=1)
+figures.show_table(by_penalty.reset_index(), digits=3)
+
+# %% tags=["check"]
+grouped, accurate = (read_again.pivot(index="penalty", columns="seed", values=name) for name in ("grouped", "accuracy"))
+assert grouped.shape == (5, 5) and grouped.diff().iloc[1:].gt(0).all(axis=None), "more groups with each step, each seed"
+gains, costs = ((part - part.loc[0.1]).iloc[1:] for part in (grouped, accurate))
+for larger_penalty in gains.index:
+    ends = [statistics.mean_interval(part.loc[larger_penalty].tolist()) for part in (gains, costs)]
+    of_groups, of_accuracy = (f"{100 * low:+.1f} to {100 * high:+.1f}" for low, high in ends)
+    print(f"With a penalty of {larger_penalty:g} in place of 0.1, the share grouped changes by {of_groups} points, and "
+          f"the accuracy by {of_accuracy} (95 % intervals of the mean over five seeds).")  # fmt: skip
+    assert ends[0][0] > 0, "more groups, beyond chance"
+    if larger_penalty == 0.2:
+        assert max(map(abs, ends[1])) < 0.0025, "the accuracy stays, to a quarter of a point"
+assert 0.09 < gains.loc[0.2].mean() < 0.11 and 0.19 < gains.loc[0.4].mean() < 0.21, "ten and twenty points more"
+assert costs.loc[0.4].mean() > -0.006 and costs.loc[1.6].mean() < -0.1, "about half a point, and more than ten"
+few = grouped.columns[grouped.loc[0.1] < 0.5]
+assert list(few) == [13, 15] and (accurate.loc[0.1, few] - accurate.loc[0.8, few]).max() < 0.005, "these lose little"
+assert grouped.loc[0.8, few].gt(0.5).all() and grouped.loc[0.8, 13] < 0.6 and not (grouped.loc[0.4, few] > 0.5).all()
+
+# %% [markdown]
+# Twice the penalty groups ten points more of the words, and the accuracy stays the same, to a quarter of a point. Four
+# times the penalty groups twenty points more. Both are beyond chance. With still larger penalties the means lose
+# accuracy, and some models have many even rows. But the two models that group few words with the paper's
+# penalty, seeds 13 and 15, group most of them with eight times this penalty, and they lose less than half a point. So
+# there are few groups because the scores of most of our models lie too far apart for the paper's penalty. How far apart
+# they end depends on the seed. We do not know why, nor how far the scores of the paper's model lie apart. Its figure
+# shows a single pair.
 
 # %% [markdown]
 # ## 3. Words that meet nothing

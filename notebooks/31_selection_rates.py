@@ -159,15 +159,24 @@ if is_ours:
     between = extractors.loc[extractors["target"].between(0.2, 0.3), "accuracy"]
     assert len(between) == 3 and not between.is_monotonic_increasing, "no gain between 20 and 30 %"
     assert between.max() - between.min() < 0.005 < extractors["accuracy"].diff().max(), "while other steps are gains"
+    on_dev = results.query("split == 'dev' and metric == 'accuracy' and vectors == @main_vectors")
+    at_40, on_all = (on_dev.query(query)["value"].tolist() for query in ("target == 0.4", "model == 'full_text'"))
+    assert len(at_40) == len(on_all) == 18, "eighteen seeds of each"
+    apart = statistics.welch_test(at_40, on_all)
+    print(f"On dev, HardKuma at 40 % less the full text is {100 * apart.value:.1f} points ({100 * apart.low:.1f} to "
+          f"{100 * apart.high:.1f}, with 95 % confidence; {len(at_40)} seeds of each).")  # fmt: skip
+    assert -0.014 < apart.low and apart.high < 0, "behind, but within the band of the paper"
 
 # %% [markdown]
 # *Reading*. On the whole, HardKuma is more accurate the more text it reads, but between 20 and 30 % we see no gain.
-# With three fifths of the words it is inside the band of the full text. In the paper, HardKuma is ahead of the
-# Bernoulli gates at every share of selected text. We do not see this here. The two lines cross, and on average over the
-# rates they are less than half a point apart (at each rate, section 15 has an interval). But remember that the two
-# lines differ in more than their gates. Section 17 takes the gate and the control apart, and then HardKuma is ahead by
-# a little. (The triangle is another model. It reads the words with the largest attention, see
-# `params/sst/attention.yaml`.)
+# With three fifths of the words it is inside the band of the full text. The paper says that HardKuma reaches the full
+# text at about 40 % of the words, within a band of 1.4 points on each side. This holds here as well. At this rate, our
+# HardKuma is behind the full text by more than chance, but by less than 1.4 points (on dev, over eighteen seeds). In
+# the paper, HardKuma is also ahead of the Bernoulli gates at every share of selected text. We do not see this here. The
+# two lines cross, and on average over the rates they are less than half a point apart (at each rate, section 15 has an
+# interval). But remember that the two lines differ in more than their gates. Section 17 takes the gate and the control
+# apart, and then HardKuma is ahead by a little. (The triangle is another model. It reads the words with the largest
+# attention, see `params/sst/attention.yaml`.)
 
 # %% [markdown]
 # ## 3. Which words are kept?
@@ -683,21 +692,21 @@ for seeds in (default.loc[[1, 2, 3]], default):
     (lower, upper), count = statistics.mean_interval(seeds.tolist()), len(seeds)
     print(f"Where the constraint holds the expected share, the interval is {lower:.2%} to {upper:.2%} with {count} "
           "seeds.")
-assert printed < lower < printed + 0.001 and upper < printed + 0.01, "just above the paper's number, by under a point"
+assert len(default) == 18 and printed < lower and upper < printed + 0.01, "above the paper's number, by under a point"
 selected = cells["vectors as they are"]["accuracy"]
 assert not statistics.welch_test(default.tolist(), selected.tolist()).is_significant, "not told apart from the ten"
 further = statistics.run_interval(default.tolist())
 print(f"One more of these {len(default)} seeds may have {further[0]:.1%} to {further[1]:.1%}.")
 assert further[0] < printed < further[1], "the paper's number, of one run, may be one more seed"
-assert default.loc[[1, 2, 3]].std() < 0.2 * min(default.std(), selected.std()), "three are alike by chance"
+assert default.loc[[1, 2, 3]].std() < 0.1 * min(default.std(), selected.std()), "three are alike by chance"
 
 # %% [markdown]
-# The mean of ten seeds agrees with the accuracy that the paper reports. With the seeds whose constraint holds the
-# *expected* share, the accuracy is a little higher, by less than a point, and the interval of their mean just excludes
+# The mean of ten seeds agrees with the accuracy that the paper reports. With the eighteen seeds whose constraint holds
+# the *expected* share, the accuracy is a little higher, by less than a point, and the interval of their mean excludes
 # the paper's number. But this number is that of one run, and you see that it lies well inside the interval of one more
 # seed. Nor can we tell these seeds from the ten by Welch's test (section 15). So there may be no difference at all. The
 # first three of these seeds show you how little three seeds can say. Their accuracies are so close to each other that
-# their interval is far too narrow. Those of all seeds, with the same settings, differ more than five times as much.
+# their interval is far too narrow. Those of all seeds, with the same settings, differ more than ten times as much.
 
 # %% [markdown]
 # ## 11. The authors' dynamics on small vectors
