@@ -341,7 +341,7 @@ NUMBERS = "no one two three four five six seven eight nine ten".split()
 def test_the_seeds_that_a_reason_names_are_those_of_its_evidence():
     judged = verdicts.with_verdicts(verdicts.read_claims(), committed.read_results())
     named = judged["why"].str.extract(r"(?<!\()\b(\w+) seeds of each\b")[0].dropna()  # in brackets: other runs
-    assert len(named) > 4, "the case that is tried"
+    assert len(named) > 2, "the case that is tried"
     for index, number in named.items():
         seeds = f"), {NUMBERS.index(number)} seeds"
         assert judged.loc[index, "evidence"].endswith(seeds), f"{judged.loc[index, 'claim']}: {number} seeds of each"
