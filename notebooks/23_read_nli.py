@@ -445,13 +445,13 @@ assert list(few) == [13, 15] and (accurate.loc[0.1, few] - accurate.loc[0.8, few
 assert grouped.loc[0.8, few].gt(0.5).all() and grouped.loc[0.8, 13] < 0.6 and not (grouped.loc[0.4, few] > 0.5).all()
 
 # %% [markdown]
-# If you double the penalty, ten points more of the words are grouped, and the accuracy stays the same, to a quarter of a
-# point. With four times the penalty you get twenty points more. Both are beyond chance. With still larger penalties the
-# means lose accuracy, and you see that many rows are even. But look at the two models that group few words with the
-# paper's penalty, seeds 13 and 15. They group most of them if we give them eight times this penalty, and they lose less
-# than half a point. So there are few groups because the scores of most of our models lie too far apart for the paper's
-# penalty. How far apart they end depends on the seed. We do not know why, nor how far the scores of the paper's model
-# lie apart. Its figure shows a single pair.
+# If you double the penalty, ten points more of the words are grouped, and the accuracy stays the same, to a quarter
+# of a point. With four times the penalty you get twenty points more. Both are beyond chance. With still larger
+# penalties the means lose accuracy, and you see that many rows are even. But look at the two models that group few
+# words with the paper's penalty, seeds 13 and 15. They group most of them if we give them eight times this penalty,
+# and they lose less than half a point. So there are few groups because the scores of most of our models lie too far
+# apart for the paper's penalty. How far apart they end depends on the seed. We do not know why, nor how far the
+# scores of the paper's model lie apart. Its figure shows a single pair.
 
 # %% [markdown]
 # ## 3. Words that meet nothing
