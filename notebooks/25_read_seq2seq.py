@@ -110,7 +110,7 @@ assert 1.2 < (in_paper.max(axis=1) - in_paper.min(axis=1)).max() < 1.3, "by up t
 # %%
 def points_of(table, mark):
     """Points of the sparse maps, one line per setting, and the level of softmax; means and deviations over seeds."""
-    lines, levels = {}, {}
+    lines, levels = {"usual settings": []}, {}  # the first line has the same colour in each picture
     for name, row in table.iterrows():
         score = (float(row[mark]), float(np.nan_to_num(float(row[f"{mark}_std"]))))
         if name == "softmax":
@@ -118,7 +118,7 @@ def points_of(table, mark):
         else:
             setting = row_in_words(name.removeprefix(row["model"]).removeprefix(", ")) or "usual settings"
             lines.setdefault(setting, []).append((figures.in_words(row["model"]), *score))
-    return lines, levels
+    return {setting: points for setting, points in lines.items() if points}, levels
 
 
 def distance_in_words(lines, levels, said):
