@@ -1,5 +1,7 @@
 """`tools.larger_penalties`: the attention of trained models, read again with other penalties."""
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 
@@ -8,6 +10,7 @@ from rationale.models import build_aligner
 from rationale.models.pair_words import products
 from rationale.nn import fusedmax
 from rationale.nn.modes import evaluating
+from rationale.runs import saved
 from rationale.training.groups import grouped_share
 from tests.test_aligner import batches_of, pairs, settings
 from tools.larger_penalties import even_rows, read_with, rows_of
@@ -65,3 +68,12 @@ def test_a_run_of_another_notebook_or_attention_is_refused(tmp_path):
     (tmp_path / "environment.txt").write_text("notebook: 12_train_sst\n")
     with pytest.raises(BadInput, match="accepted is a run of 13_train_nli with fusedmax"):
         rows_of(tmp_path)
+
+
+def test_a_run_without_contradicted_pairs_is_refused(tmp_path, monkeypatch):
+    (tmp_path / "environment.txt").write_text("notebook: 13_train_nli\n")
+    (tmp_path / "params.yaml").write_text("corpus: nli_small\nmodel: fusedmax\n")
+    for labels, said in ((["same", "other"], "same, other"), (None, "none")):
+        monkeypatch.setattr(saved, "load_run", lambda run, labels=labels: SimpleNamespace(labels=labels))
+        with pytest.raises(BadInput, match=f"its labels are {said}; accepted: .* the label contradiction"):
+            rows_of(tmp_path)

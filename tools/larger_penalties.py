@@ -71,11 +71,14 @@ def rows_of(run: Path) -> list[dict[str, Any]]:
     Raises
     ------
     BadInput
-        If it is a run of another notebook, or of another attention.
+        If it is a run of another notebook, of another attention, or on pairs without the label "contradiction".
     """
     if notebook_of(run) != NOTEBOOK or saved.read_parameters(run)["model"] != MODEL:
         raise BadInput(f"{run}: it has no penalty to change; accepted is a run of {NOTEBOOK} with {MODEL}")
     loaded, p = saved.load_run(run), AlignmentSettings.recorded(saved.read_parameters(run))
+    if CONTRADICTION not in (loaded.labels or ()):
+        labels = ", ".join(loaded.labels or ["none"])
+        raise BadInput(f"{run}: its labels are {labels}; accepted: a run on pairs with the label {CONTRADICTION}")
     test = read_alignment(p).splits["test"]
     batches = PairBatches(test, loaded.vocabulary, p.batch_size)
     facts, name = read_environment(run), f"{NOTEBOOK}/{run.resolve().name}"
