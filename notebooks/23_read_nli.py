@@ -426,10 +426,10 @@ read_again = pd.read_csv(committed.reference_folder() / committed.LARGER_PENALTI
 grouped, even, accurate = (read_again.pivot(index="penalty", columns="seed", values=name)
                            for name in ("grouped", "even", "accuracy"))  # fmt: skip
 few = grouped.columns[grouped.loc[0.1] < 0.5]
-by_penalty = {"grouped, mean": grouped.mean(axis=1), "even rows, mean": even.mean(axis=1),
+by_penalty = {"share grouped, mean": grouped.mean(axis=1), "even rows, mean": even.mean(axis=1),
               "accuracy, mean": accurate.mean(axis=1)}  # fmt: skip
 for seed in few:
-    by_penalty |= {f"grouped, seed {seed}": grouped[seed], f"accuracy, seed {seed}": accurate[seed]}
+    by_penalty |= {f"share grouped, seed {seed}": grouped[seed], f"accuracy, seed {seed}": accurate[seed]}
 figures.show_table(pd.DataFrame(by_penalty).reset_index(), digits=3)
 
 # %% tags=["check"]
