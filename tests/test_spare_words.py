@@ -13,6 +13,7 @@ from rationale.errors import BadInput
 from rationale.explain import mask_divergence, smallest_masks
 from rationale.explain.search import select_rows
 from rationale.runs import saved
+from tools import command_line, csv_rows
 from tools.csv_rows import replace_rows
 from tools.spare_words import divergence_of_draws, gates_with, rows_of, spare_words
 
@@ -120,3 +121,18 @@ def test_a_row_takes_the_place_of_an_earlier_one_and_the_others_stay(tmp_path):
     replace_rows(path, [{"run": "b", "method": "x", "value": 1}, {"run": "a", "method": "x", "value": 2}], key, key)
     replace_rows(path, [{"run": "b", "method": "x", "value": 3, "more": "new"}], key, key)
     assert path.read_text().splitlines() == ["run,method,value,more", "a,x,2,", "b,x,3,new"]
+
+
+def test_the_rows_of_several_runs_are_written_to_one_table_beside_those_of_other_runs(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(csv_rows, "reference_folder", lambda: tmp_path)
+    key = ["run", "split"]
+
+    def rows_of(run):
+        return [{"run": run.name, "split": split, "value": len(run.name)} for split in ("test", "dev")]
+
+    for runs in (["x/bbb", "x/a"], ["x/cc"]):
+        parser = command_line("empty_texts", "")
+        assert csv_rows.write_rows_of_runs(parser, runs, rows_of, "t.csv", key, key, "a run") == 0
+    assert capsys.readouterr().out.splitlines() == [str(tmp_path / "t.csv")] * 2
+    written = (tmp_path / "t.csv").read_text().splitlines()
+    assert written == ["run,split,value", "a,dev,1", "a,test,1", "bbb,dev,3", "bbb,test,3", "cc,dev,2", "cc,test,2"]

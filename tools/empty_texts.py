@@ -18,10 +18,10 @@ import pandas as pd
 
 from rationale.errors import BadInput, command
 from rationale.runs import saved
-from rationale.runs.committed import EMPTY_TEXTS, reference_folder
+from rationale.runs.committed import EMPTY_TEXTS
 from rationale.runs.origin import notebook_of
 from tools import command_line
-from tools.csv_rows import replace_rows
+from tools.csv_rows import write_rows_of_runs
 
 NOTEBOOK = "12_train_sst"
 
@@ -52,13 +52,8 @@ def rows_of(run: Path) -> list[dict[str, Any]]:
 @command
 def main(arguments: list[str] | None = None) -> int:
     """Write the rows of the runs, and print where the file is."""
-    parser = command_line("empty_texts", __doc__)
-    parser.add_argument("runs", nargs="+", metavar="RUN", type=Path, help=f"a finished run of {NOTEBOOK}")
-    rows = [row for run in parser.parse_args(arguments).runs for row in rows_of(run)]
-    path = reference_folder() / EMPTY_TEXTS
-    replace_rows(path, rows, ["run", "split"], ["run", "split"])
-    print(path)
-    return 0
+    parser, key = command_line("empty_texts", __doc__), ["run", "split"]
+    return write_rows_of_runs(parser, arguments, rows_of, EMPTY_TEXTS, key, key, f"a finished run of {NOTEBOOK}")
 
 
 if __name__ == "__main__":

@@ -26,13 +26,13 @@ from rationale.errors import BadInput, command
 from rationale.models.aligner import Aligner
 from rationale.objectives import RationaleObjective
 from rationale.runs import saved
-from rationale.runs.committed import LARGER_PENALTIES, reference_folder
+from rationale.runs.committed import LARGER_PENALTIES
 from rationale.runs.origin import notebook_of, read_environment
 from rationale.training.evaluation import evaluate_extractor
 from rationale.training.groups import groups_by_label
 from rationale.training.settings import AlignmentSettings
 from tools import command_line
-from tools.csv_rows import replace_rows
+from tools.csv_rows import write_rows_of_runs
 
 NOTEBOOK, MODEL = "13_train_nli", "fusedmax"
 PENALTIES = (0.1, 0.2, 0.4, 0.8, 1.6)  # the paper's, and each twice the one before
@@ -90,14 +90,10 @@ def rows_of(run: Path) -> list[dict[str, Any]]:
 @command
 def main(arguments: list[str] | None = None) -> int:
     """Write the rows of the runs, and print where the file is."""
-    parser = command_line("larger_penalties", __doc__)
-    parser.add_argument("runs", nargs="+", metavar="RUN", type=Path, help=f"a finished run of {NOTEBOOK} with {MODEL}")
     torch.set_num_threads(1)
-    rows = [row for run in parser.parse_args(arguments).runs for row in rows_of(run)]
-    path = reference_folder() / LARGER_PENALTIES
-    replace_rows(path, rows, ["run", "penalty"], ["seed", "penalty"])
-    print(path)
-    return 0
+    parser, accepted = command_line("larger_penalties", __doc__), f"a finished run of {NOTEBOOK} with {MODEL}"
+    key, order = ["run", "penalty"], ["seed", "penalty"]
+    return write_rows_of_runs(parser, arguments, rows_of, LARGER_PENALTIES, key, order, accepted)
 
 
 if __name__ == "__main__":

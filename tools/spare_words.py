@@ -27,12 +27,12 @@ from rationale.explain.diffmask import LEFT, RIGHT, TEMPERATURE
 from rationale.explain.frozen import FrozenModel
 from rationale.explain.search import select_rows
 from rationale.runs import saved
-from rationale.runs.committed import SPARE_WORDS, reference_folder
+from rationale.runs.committed import SPARE_WORDS
 from rationale.runs.origin import notebook_of, read_environment
 from rationale.training import build_probed_task, freeze, load_weights
 from rationale.training.settings import ProbingSettings
 from tools import command_line
-from tools.csv_rows import replace_rows
+from tools.csv_rows import write_rows_of_runs
 
 NOTEBOOK = "14_train_probes"
 ESTIMATORS = {"masks": "relaxed", "masks_by_score": "score"}  # of the methods that are compared
@@ -115,14 +115,10 @@ def rows_of(run: Path) -> list[dict[str, Any]]:
 @command
 def main(arguments: list[str] | None = None) -> int:
     """Write the rows of the runs, and print where the file is."""
-    parser = command_line("spare_words", __doc__)
-    parser.add_argument("runs", nargs="+", metavar="RUN", type=Path, help=f"a finished run of {NOTEBOOK}")
     torch.set_num_threads(1)
-    rows = [row for run in parser.parse_args(arguments).runs for row in rows_of(run)]
-    path = reference_folder() / SPARE_WORDS
-    replace_rows(path, rows, ["run", "method"], ["margin", "start", "seed", "method"])
-    print(path)
-    return 0
+    parser, accepted = command_line("spare_words", __doc__), f"a finished run of {NOTEBOOK}"
+    key, order = ["run", "method"], ["margin", "start", "seed", "method"]
+    return write_rows_of_runs(parser, arguments, rows_of, SPARE_WORDS, key, order, accepted)
 
 
 if __name__ == "__main__":

@@ -112,9 +112,8 @@ def draw_score_by_setting(
     levels = levels or {}
     names = [*levels, *rows]
     beside = 0.0 if are_numbers else min(0.12, 0.6 / max(len(rows), 1))
-    for i, (name, line_style) in enumerate(
-        zip(names, _line_styles(names, own_colours=True), strict=True), -len(levels)
-    ):
+    looks = zip(names, _line_styles(names, own_colours=True), strict=True)
+    for i, (name, line_style) in enumerate(looks, start=-len(levels)):  # so i numbers the rows from 0
         if name in rows:
             columns = len(rows[name][0]) if rows[name] else 3
             table = check_numbers(sorted((places[x], *score) for x, *score in rows[name]), name).reshape(-1, columns)
